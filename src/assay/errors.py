@@ -1,0 +1,75 @@
+"""Every exception that Assay raises.
+
+    AssayError
+    ├── ContractError        a graph, a node or an input breaks an operator's contract
+    ├── FormatError          a file is damaged, hostile or of an unsupported kind
+    ├── ModelNotFoundError   a model name or path that nothing answers to
+    ├── RequestError         a request that can't be served as asked (a field out of range, a context too long)
+    ├── HardwareFault        memory or a device gave out
+    ├── SchedulingDeadlock   a cycle, or a wait that can't end
+    ├── PrecisionOverflow    a value left its dtype's range
+    └── KernelBuildError     a kernel didn't compile
+
+An error has four parts: the place, what was wanted, what was found, and a hint that can be acted on. The raiser knows
+what; each outer layer adds where (`at`).
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+
+class AssayError(Exception):
+    """Base of all errors: `rule` says what broke, the other fields say where, and what to do."""
+
+    def __init__(self, rule: str, *, place: str = "", want: str = "", got: str = "", hint: str = "") -> None:
+        super().__init__(rule)
+        self.rule = rule
+        self.place = place
+        self.want = want
+        self.got = got
+        self.hint = hint
+
+    def at(self, place: str) -> Self:
+        """The same error, with an outer place put before the one it has."""
+        self.place = f"{place} › {self.place}" if self.place else place
+        return self
+
+    def __str__(self) -> str:
+        lines = [f"{self.place}: {self.rule}" if self.place else self.rule]
+        for label, text in (("wanted", self.want), ("got", self.got), ("hint", self.hint)):
+            if text:
+                lines.append(f"  {label:<6} {text}")
+        return "\n".join(lines)
+
+
+class ContractError(AssayError):
+    """A graph, a node or an input breaks an operator's contract."""
+
+
+class FormatError(AssayError):
+    """A file is damaged, hostile or of an unsupported kind."""
+
+
+class ModelNotFoundError(AssayError):
+    """A model name or path that nothing answers to."""
+
+
+class RequestError(AssayError):
+    """A request that can't be served as asked; the place names the field."""
+
+
+class HardwareFault(AssayError):
+    """Memory or a device gave out."""
+
+
+class SchedulingDeadlock(AssayError):
+    """A cycle, or a wait that can't end."""
+
+
+class PrecisionOverflow(AssayError):
+    """A value left its dtype's range; the place names the first node where it happened."""
+
+
+class KernelBuildError(AssayError):
+    """A kernel didn't compile."""
