@@ -1,0 +1,70 @@
+"""A child process that compiles kernels: `python -m assay.kernels.build`, on stdin a line `NAME<tab>OBJECT FILE` for each.
+
+Only this process imports Numba, with Numba's processor set by its parent's environment, so a program that serves
+needs neither the compiler's start time nor its memory. An object file appears whole
+or not at all; the kernel's name is printed when it is there.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from assay.kernels.names import module_of, symbol_of
+
+
+def compile_kernel(name: str) -> bytes:
+    """The object file of the kernel `name`, with one exported symbol."""
+    from llvmlite import binding as llvm
+    from numba import cfunc
+    from numba.core import types
+    from numba.core.registry import cpu_target
+
+    module, attribute = module_of(name)
+    function = getattr(importlib.import_module(module), attribute)
+    signature = types.void(types.int64, types.int64, types.int64)
+    compiled = cfunc(signature, nopython=True, error_model="numpy", boundscheck=False, _nrt=False)(function)
+    parsed = llvm.parse_assembly(compiled._library.get_llvm_str())
+    for other in parsed.functions:
+        if not other.is_declaration and other.name != compiled.native_name:
+            other.linkage = "internal"
+    for variable in parsed.global_variables:
+        if not variable.is_declaration:
+            variable.linkage = "internal"
+    exported = parsed.get_function(compiled.native_name)
+    exported.name = symbol_of(name)
+    exported.linkage = "external"
+    codegen = cpu_target.target_context.codegen()
+    machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
+        cpu=codegen._get_host_cpu_name(), features=codegen._tm_features, opt=3, reloc="pic", codemodel="small", jit=False
+    )
+    options = llvm.PipelineTuningOptions(speed_level=3)
+    passes = llvm.create_pass_builder(machine, options)
+    passes.getModulePassManager().run(parsed, passes)
+    return bytes(machine.emit_object(parsed))
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write through a temporary file, so that two processes may do it at once."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def main() -> None:
+    for line in sys.stdin:
+        name, _, path = line.rstrip("\n").partition("\t")
+        write_whole(Path(path), compile_kernel(name))
+        print(name, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,207 @@
+"""Memory at an address: vector and scalar loads and stores, float16 and bfloat16, tails, atomics."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+
+from assay.simd.target import has_f16c
+from assay.simd.vector import F32, I8, I16, I32, I64, LANES, VF32, VI32, F32x16, I32x16, call, constant
+
+VI16 = ir.VectorType(I16, LANES)
+VHALF = ir.VectorType(ir.HalfType(), LANES)
+
+
+def pointer(builder: ir.IRBuilder, address: ir.Value, pointee: ir.Type) -> ir.Value:
+    return builder.inttoptr(address, pointee.as_pointer())
+
+
+def load_at(builder: ir.IRBuilder, address: ir.Value, kind: ir.Type, align: int) -> ir.Value:
+    value = builder.load(pointer(builder, address, kind))
+    value.align = align
+    return value
+
+
+def store_at(builder: ir.IRBuilder, address: ir.Value, value: ir.Value, align: int) -> None:
+    builder.store(value, pointer(builder, address, value.type)).align = align
+
+
+def _loader(result: types.Type, stored: ir.Type, align: int, convert=lambda context, builder, value: value):
+    """An intrinsic that loads `stored` at an int64 address and converts it into `result`."""
+
+    @intrinsic
+    def load(typingctx, address):
+        def emit(context, builder, sig, args):
+            return convert(context, builder, load_at(builder, args[0], stored, align))
+
+        return result(types.int64), emit
+
+    return load
+
+
+def _storer(value_type: types.Type, align: int, convert=lambda context, builder, value: value):
+    @intrinsic
+    def store(typingctx, address, value):
+        def emit(context, builder, sig, args):
+            store_at(builder, args[0], convert(context, builder, args[1]), align)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, value_type), emit
+
+    return store
+
+
+def half_to_float(context, builder: ir.IRBuilder, half: ir.Value) -> ir.Value:
+    """<16 x i16> holding float16 to <16 x float>, exact. Integer arithmetic where there is no F16C."""
+    if has_f16c():
+        return builder.fpext(builder.bitcast(half, VHALF), VF32)
+    wide = builder.zext(half, VI32)
+    sign = builder.shl(builder.and_(wide, constant(VI32, 0x8000)), constant(VI32, 16))
+    magnitude = builder.and_(wide, constant(VI32, 0x7FFF))
+    # Shifted into float32's place the exponent is 112 too small; one exact product corrects it, subnormals too.
+    shifted = builder.bitcast(builder.shl(magnitude, constant(VI32, 13)), VF32)
+    scaled = builder.bitcast(builder.fmul(shifted, constant(VF32, 2.0**112)), VI32)
+    special = builder.or_(builder.shl(magnitude, constant(VI32, 13)), constant(VI32, 0x7F800000))
+    is_special = builder.icmp_unsigned(">=", magnitude, constant(VI32, 0x7C00))
+    return builder.bitcast(builder.or_(sign, builder.select(is_special, special, scaled)), VF32)
+
+
+def float_to_half(context, builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    """<16 x float> to <16 x i16> holding float16, to nearest even; too large becomes infinity."""
+    if has_f16c():
+        return builder.bitcast(builder.fptrunc(value, VHALF), VI16)
+    word = builder.bitcast(value, VI32)
+    sign = builder.and_(word, constant(VI32, 0x80000000))
+    magnitude = builder.xor(word, sign)
+    # Normal results: add half an ulp less one plus the last kept bit, then shift. 0xC8000000 moves the exponent by −112.
+    odd = builder.and_(builder.lshr(magnitude, constant(VI32, 13)), constant(VI32, 1))
+    rounded = builder.add(builder.add(magnitude, constant(VI32, 0xC8000FFF)), odd)
+    normal = builder.lshr(rounded, constant(VI32, 13))
+    # Subnormal results: adding 0.5 puts the last bit of float16's subnormals at float32's last bit, so the adder rounds.
+    half = constant(VF32, 0.5)
+    tiny = builder.sub(builder.bitcast(builder.fadd(builder.bitcast(magnitude, VF32), half), VI32), builder.bitcast(half, VI32))
+    result = builder.select(builder.icmp_unsigned("<", magnitude, constant(VI32, 0x38800000)), tiny, normal)
+    infinite = builder.icmp_unsigned(">=", magnitude, constant(VI32, 0x477FF000))
+    result = builder.select(infinite, constant(VI32, 0x7C00), result)
+    nan = builder.icmp_unsigned(">", magnitude, constant(VI32, 0x7F800000))
+    result = builder.select(nan, constant(VI32, 0x7E00), result)
+    return builder.trunc(builder.or_(result, builder.lshr(sign, constant(VI32, 16))), VI16)
+
+
+def _brain_to_float(context, builder: ir.IRBuilder, brain: ir.Value) -> ir.Value:
+    return builder.bitcast(builder.shl(builder.zext(brain, VI32), constant(VI32, 16)), VF32)
+
+
+def _scalar_half(context, builder: ir.IRBuilder, half: ir.Value) -> ir.Value:
+    vector = builder.insert_element(ir.Constant(VI16, [I16(0)] * LANES), half, I32(0))
+    return builder.extract_element(half_to_float(context, builder, vector), I32(0))
+
+
+load = _loader(F32x16, VF32, 4)
+load_i32 = _loader(I32x16, VI32, 4)
+load_f16 = _loader(F32x16, VI16, 2, half_to_float)
+load_bf16 = _loader(F32x16, VI16, 2, _brain_to_float)
+load_u8 = _loader(I32x16, ir.VectorType(I8, LANES), 1, lambda context, builder, value: builder.zext(value, VI32))
+store = _storer(F32x16, 4)
+store_i32 = _storer(I32x16, 4)
+store_f16 = _storer(F32x16, 2, float_to_half)
+store_i8 = _storer(I32x16, 1, lambda context, builder, value: builder.trunc(value, ir.VectorType(I8, LANES)))
+
+get_f32 = _loader(types.float32, F32, 4)
+get_f64 = _loader(types.float64, ir.DoubleType(), 8)
+get_f16 = _loader(types.float32, I16, 2, _scalar_half)
+get_i64 = _loader(types.int64, I64, 8)
+get_i32 = _loader(types.int64, I32, 4, lambda context, builder, value: builder.sext(value, I64))
+get_u32 = _loader(types.int64, I32, 4, lambda context, builder, value: builder.zext(value, I64))
+get_u16 = _loader(types.int64, I16, 2, lambda context, builder, value: builder.zext(value, I64))
+get_u8 = _loader(types.int64, I8, 1, lambda context, builder, value: builder.zext(value, I64))
+get_i8 = _loader(types.int64, I8, 1, lambda context, builder, value: builder.sext(value, I64))
+put_f32 = _storer(types.float32, 4)
+put_f64 = _storer(types.float64, 8)
+put_i64 = _storer(types.int64, 8)
+put_i32 = _storer(types.int64, 4, lambda context, builder, value: builder.trunc(value, I32))
+put_u16 = _storer(types.int64, 2, lambda context, builder, value: builder.trunc(value, I16))
+put_u8 = _storer(types.int64, 1, lambda context, builder, value: builder.trunc(value, I8))
+
+
+@intrinsic
+def load_part(typingctx, address, count):
+    """The first `count` floats at `address` (1 to 16); the other lanes are +0 and their memory is not read."""
+
+    def emit(context, builder, sig, args):
+        mask = _first(builder, args[1])
+        start = pointer(builder, args[0], VF32)
+        return call(builder, "llvm.masked.load.v16f32.p0", VF32, start, I32(4), mask, constant(VF32, 0.0))
+
+    return F32x16(types.int64, types.int64), emit
+
+
+@intrinsic
+def store_part(typingctx, address, value, count):
+    """Store the first `count` lanes; no other memory is written."""
+
+    def emit(context, builder, sig, args):
+        start = pointer(builder, args[0], VF32)
+        call(builder, "llvm.masked.store.v16f32.p0", ir.VoidType(), args[1], start, I32(4), _first(builder, args[2]))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, F32x16, types.int64), emit
+
+
+def _first(builder: ir.IRBuilder, count: ir.Value) -> ir.Value:
+    lanes = ir.Constant(VI32, [ir.Constant(I32, lane) for lane in range(LANES)])
+    limit = builder.insert_element(ir.Constant(VI32, ir.Undefined), builder.trunc(count, I32), I32(0))
+    limit = builder.shuffle_vector(limit, ir.Constant(VI32, ir.Undefined), constant(VI32, 0))
+    return builder.icmp_signed("<", lanes, limit)
+
+
+@intrinsic
+def fetch_add(typingctx, address, amount):
+    """Add to the int64 at `address` atomically (acquire, release); the old value."""
+
+    def emit(context, builder, sig, args):
+        return builder.atomic_rmw("add", pointer(builder, args[0], I64), args[1], "acq_rel")
+
+    return types.int64(types.int64, types.int64), emit
+
+
+@intrinsic
+def atomic_get(typingctx, address):
+    """The int64 at `address`, with acquire order."""
+
+    def emit(context, builder, sig, args):
+        return builder.load_atomic(pointer(builder, args[0], I64), "acquire", 8)
+
+    return types.int64(types.int64), emit
+
+
+@intrinsic
+def atomic_put(typingctx, address, value):
+    """Store an int64 with sequentially consistent order."""
+
+    def emit(context, builder, sig, args):
+        builder.store_atomic(args[1], pointer(builder, args[0], I64), "seq_cst", 8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), emit
+
+
+@intrinsic
+def as_f32(typingctx, word):
+    """The low 32 bits of an int64 as a float32: how a kernel's arguments carry floats."""
+
+    def emit(context, builder, sig, args):
+        return builder.bitcast(builder.trunc(args[0], I32), F32)
+
+    return types.float32(types.int64), emit
+
+
+@intrinsic
+def f32_bits(typingctx, value):
+    """The bits of a float32, zero-extended to an int64."""
+
+    def emit(context, builder, sig, args):
+        return builder.zext(builder.bitcast(args[0], I32), I64)
+
+    return types.int64(types.float32), emit
