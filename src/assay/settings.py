@@ -63,12 +63,40 @@ def _cache_folder() -> Path:
 
 CPU_LEVELS = ("host", "avx512", "avx2", "baseline")
 
-CACHE = Setting("ASSAY_CACHE", lambda text: Path(text).expanduser(), _cache_folder, "folder of models and compiled kernels", "a path")
-THREADS = Setting("ASSAY_THREADS", _positive, lambda: len(os.sched_getaffinity(0)), "threads of a team", "an integer of at least 1")
-CPU = Setting("ASSAY_CPU", _one_of(*CPU_LEVELS), lambda: "host", "instruction set that kernels are compiled for", " | ".join(CPU_LEVELS))
-KERNELS = Setting(
-    "ASSAY_KERNELS", _one_of("native", "reference"), lambda: "native", "native code, or every node's NumPy reference", "native | reference"
+CACHE = Setting(
+    "ASSAY_CACHE",
+    lambda text: Path(text).expanduser(),
+    _cache_folder,
+    "folder of models and compiled kernels",
+    "a path",
 )
-LOG = Setting("ASSAY_LOG", _one_of("debug", "info", "warning", "error"), lambda: "warning", "least level that is logged", "debug | info | warning | error")
+THREADS = Setting(
+    "ASSAY_THREADS",
+    _positive,
+    lambda: len(os.sched_getaffinity(0)),
+    "threads of a team",
+    "an integer of at least 1",
+)
+CPU = Setting(
+    "ASSAY_CPU",
+    _one_of(*CPU_LEVELS),
+    lambda: "host",
+    "instruction set that kernels are compiled for",
+    " | ".join(CPU_LEVELS),
+)
+KERNELS = Setting(
+    "ASSAY_KERNELS",
+    _one_of("native", "reference"),
+    lambda: "native",
+    "native code, or every node's NumPy reference",
+    "native | reference",
+)
+LOG = Setting(
+    "ASSAY_LOG",
+    _one_of("debug", "info", "warning", "error"),
+    lambda: "warning",
+    "least level that is logged",
+    "debug | info | warning | error",
+)
 
 ALL: tuple[Setting[Path] | Setting[int] | Setting[str], ...] = (CACHE, THREADS, CPU, KERNELS, LOG)

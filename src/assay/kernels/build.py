@@ -39,7 +39,12 @@ def compile_kernel(name: str) -> bytes:
     exported.linkage = "external"
     codegen = cpu_target.target_context.codegen()
     machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
-        cpu=codegen._get_host_cpu_name(), features=codegen._tm_features, opt=3, reloc="pic", codemodel="small", jit=False
+        cpu=codegen._get_host_cpu_name(),
+        features=codegen._tm_features,
+        opt=3,
+        reloc="pic",
+        codemodel="small",
+        jit=False,
     )
     options = llvm.PipelineTuningOptions(speed_level=3)
     passes = llvm.create_pass_builder(machine, options)

@@ -105,7 +105,9 @@ def _environment(target: targets.Target) -> dict[str, str]:
     return kept | {"NUMBA_CPU_NAME": target.cpu, "NUMBA_CPU_FEATURES": target.features, "PYTHONPATH": path}
 
 
-def _build(place: Path, target: targets.Target, missing: list[str], wanted: int, progress: Progress | None) -> None:
+def _build(
+    place: Path, target: targets.Target, missing: list[str], wanted: int, progress: Progress | None
+) -> None:
     """Compile `missing` in as many child processes as there are processors."""
     queue = deque(missing)
     failures: list[str] = []
@@ -116,7 +118,12 @@ def _build(place: Path, target: targets.Target, missing: list[str], wanted: int,
         nonlocal ready
         command = [sys.executable, "-m", "assay.kernels.build"]
         with subprocess.Popen(
-            command, env=_environment(target), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command,
+            env=_environment(target),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         ) as child:
             assert child.stdin and child.stdout and child.stderr
             try:

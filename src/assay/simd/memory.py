@@ -80,7 +80,10 @@ def float_to_half(context, builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
     normal = builder.lshr(rounded, constant(VI32, 13))
     # Subnormal results: adding 0.5 puts the last bit of float16's subnormals at float32's last bit, so the adder rounds.
     half = constant(VF32, 0.5)
-    tiny = builder.sub(builder.bitcast(builder.fadd(builder.bitcast(magnitude, VF32), half), VI32), builder.bitcast(half, VI32))
+    tiny = builder.sub(
+        builder.bitcast(builder.fadd(builder.bitcast(magnitude, VF32), half), VI32),
+        builder.bitcast(half, VI32),
+    )
     result = builder.select(builder.icmp_unsigned("<", magnitude, constant(VI32, 0x38800000)), tiny, normal)
     infinite = builder.icmp_unsigned(">=", magnitude, constant(VI32, 0x477FF000))
     result = builder.select(infinite, constant(VI32, 0x7C00), result)
@@ -102,7 +105,9 @@ load = _loader(F32x16, VF32, 4)
 load_i32 = _loader(I32x16, VI32, 4)
 load_f16 = _loader(F32x16, VI16, 2, half_to_float)
 load_bf16 = _loader(F32x16, VI16, 2, _brain_to_float)
-load_u8 = _loader(I32x16, ir.VectorType(I8, LANES), 1, lambda context, builder, value: builder.zext(value, VI32))
+load_u8 = _loader(
+    I32x16, ir.VectorType(I8, LANES), 1, lambda context, builder, value: builder.zext(value, VI32)
+)
 store = _storer(F32x16, 4)
 store_i32 = _storer(I32x16, 4)
 store_f16 = _storer(F32x16, 2, float_to_half)
@@ -143,7 +148,15 @@ def store_part(typingctx, address, value, count):
 
     def emit(context, builder, sig, args):
         start = pointer(builder, args[0], VF32)
-        call(builder, "llvm.masked.store.v16f32.p0", ir.VoidType(), args[1], start, I32(4), _first(builder, args[2]))
+        call(
+            builder,
+            "llvm.masked.store.v16f32.p0",
+            ir.VoidType(),
+            args[1],
+            start,
+            I32(4),
+            _first(builder, args[2]),
+        )
         return context.get_dummy_value()
 
     return types.void(types.int64, F32x16, types.int64), emit

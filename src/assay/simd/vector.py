@@ -65,7 +65,9 @@ def _operator(python: object, emit: dict[Vector, str], result: Vector | None = N
 
     for vector, method in emit.items():
 
-        def lower(context: object, builder: ir.IRBuilder, sig: object, args: list[ir.Value], method: str = method) -> ir.Value:
+        def lower(
+            context: object, builder: ir.IRBuilder, sig: object, args: list[ir.Value], method: str = method
+        ) -> ir.Value:
             return getattr(builder, method)(*args)
 
         lower_builtin(python, vector, vector)(lower)
@@ -131,19 +133,27 @@ def splat_i32(typingctx, value):
 
 def _broadcast(builder: ir.IRBuilder, scalar: ir.Value, vector: ir.VectorType) -> ir.Value:
     first = builder.insert_element(ir.Constant(vector, ir.Undefined), scalar, I32(0))
-    return builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), constant(ir.VectorType(I32, vector.count), 0))
+    return builder.shuffle_vector(
+        first, ir.Constant(vector, ir.Undefined), constant(ir.VectorType(I32, vector.count), 0)
+    )
 
 
 @intrinsic
 def fma(typingctx, a, b, c):
     """a·b + c with one rounding, on vectors or on float32 scalars."""
     if a is F32x16 and b is F32x16 and c is F32x16:
-        return F32x16(a, b, c), lambda context, builder, sig, args: call(builder, "llvm.fma.v16f32", VF32, *args)
+        return F32x16(a, b, c), lambda context, builder, sig, args: call(
+            builder, "llvm.fma.v16f32", VF32, *args
+        )
     if (a, b, c) == (types.float32,) * 3:
-        return types.float32(a, b, c), lambda context, builder, sig, args: call(builder, "llvm.fma.f32", F32, *args)
+        return types.float32(a, b, c), lambda context, builder, sig, args: call(
+            builder, "llvm.fma.f32", F32, *args
+        )
     if (a, b, c) == (types.float64,) * 3:
         double = ir.DoubleType()
-        return types.float64(a, b, c), lambda context, builder, sig, args: call(builder, "llvm.fma.f64", double, *args)
+        return types.float64(a, b, c), lambda context, builder, sig, args: call(
+            builder, "llvm.fma.f64", double, *args
+        )
     return None
 
 
@@ -191,7 +201,9 @@ def floats(typingctx, value):
 def sqrt(typingctx, value):
     """The correctly rounded square root, of a vector or a float32."""
     if value is F32x16:
-        return F32x16(value), lambda context, builder, sig, args: call(builder, "llvm.sqrt.v16f32", VF32, *args)
+        return F32x16(value), lambda context, builder, sig, args: call(
+            builder, "llvm.sqrt.v16f32", VF32, *args
+        )
     if value is types.float32:
         return value(value), lambda context, builder, sig, args: call(builder, "llvm.sqrt.f32", F32, *args)
     return None
@@ -200,7 +212,9 @@ def sqrt(typingctx, value):
 @intrinsic
 def lane_numbers(typingctx):
     """0, 1, …, 15."""
-    return I32x16(), lambda context, builder, sig, args: ir.Constant(VI32, [ir.Constant(I32, lane) for lane in range(LANES)])
+    return I32x16(), lambda context, builder, sig, args: ir.Constant(
+        VI32, [ir.Constant(I32, lane) for lane in range(LANES)]
+    )
 
 
 def _tree(combine):
@@ -212,7 +226,9 @@ def _tree(combine):
             mask = ir.Constant(ir.VectorType(I32, half), list(range(half)))
             upper = ir.Constant(ir.VectorType(I32, half), list(range(half, 2 * half)))
             none = ir.Constant(value.type, ir.Undefined)
-            value = combine(builder, builder.shuffle_vector(value, none, mask), builder.shuffle_vector(value, none, upper))
+            value = combine(
+                builder, builder.shuffle_vector(value, none, mask), builder.shuffle_vector(value, none, upper)
+            )
         return builder.extract_element(value, I32(0))
 
     return emit

@@ -1,0 +1,102 @@
+"""Dimensions: integers, and polynomials over named symbols such as `T` or `seq + past`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+Monomial = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A sum of monomials with integer coefficients, in canonical order; an integer has at most the empty monomial."""
+
+    terms: tuple[tuple[Monomial, int], ...]
+
+    @staticmethod
+    def of(value: int | str | Dim) -> Dim:
+        """An integer, an expression's text (`"2*T + 1"`) or a Dim, as a Dim. Raises ValueError."""
+        if isinstance(value, Dim):
+            return value
+        if isinstance(value, int):
+            return Dim((((), value),) if value else ())
+        return _parse(value)
+
+    @property
+    def constant(self) -> int | None:
+        """The integer, or None when a symbol is left."""
+        if not self.terms:
+            return 0
+        if len(self.terms) == 1 and self.terms[0][0] == ():
+            return self.terms[0][1]
+        return None
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        return frozenset(symbol for monomial, _ in self.terms for symbol in monomial)
+
+    def at(self, binding: Mapping[str, int]) -> int:
+        """The value under `binding`. Raises KeyError for a symbol that it lacks."""
+        return sum(
+            coefficient * prod(binding[symbol] for symbol in monomial) for monomial, coefficient in self.terms
+        )
+
+    def __add__(self, other: int | Dim) -> Dim:
+        total = dict(self.terms)
+        for monomial, coefficient in Dim.of(other).terms:
+            total[monomial] = total.get(monomial, 0) + coefficient
+        return _canonical(total)
+
+    def __mul__(self, other: int | Dim) -> Dim:
+        total: dict[Monomial, int] = {}
+        for left, a in self.terms:
+            for right, b in Dim.of(other).terms:
+                monomial = tuple(sorted(left + right))
+                total[monomial] = total.get(monomial, 0) + a * b
+        return _canonical(total)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __str__(self) -> str:
+        parts = []
+        for monomial, coefficient in self.terms:
+            factors = [] if coefficient == 1 and monomial else [str(coefficient)]
+            parts.append("*".join([*factors, *monomial]))
+        return " + ".join(parts).replace("+ -", "- ") or "0"
+
+
+def _canonical(terms: Mapping[Monomial, int]) -> Dim:
+    kept = [(monomial, coefficient) for monomial, coefficient in terms.items() if coefficient]
+    return Dim(tuple(sorted(kept, key=lambda term: (-len(term[0]), term[0]))))
+
+
+_TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_]\w*)|([*+-]))")
+
+
+def _parse(text: str) -> Dim:
+    total, product, sign, expect_factor, position = Dim(()), Dim.of(1), 1, True, 0
+    while position < len(text.rstrip()):
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise ValueError(f"not a dimension: {text!r}")
+        position = match.end()
+        number, symbol, sign_or_times = match.groups()
+        if sign_or_times and not expect_factor:
+            if sign_or_times != "*":
+                total, product = total + product * sign, Dim.of(1)
+                sign = 1 if sign_or_times == "+" else -1
+            expect_factor = True
+        elif sign_or_times == "-" and product == Dim.of(1):
+            sign = -sign
+        elif sign_or_times or not expect_factor:
+            raise ValueError(f"not a dimension: {text!r}")
+        else:
+            product *= Dim.of(int(number)) if number else Dim((((symbol,), 1),))
+            expect_factor = False
+    if expect_factor:
+        raise ValueError(f"not a dimension: {text!r}")
+    return total + product * sign

@@ -1,0 +1,179 @@
+"""The operator record: an operator's whole truth in one object.
+
+The check, the documentation page, the error text, the kernel choice and the tests all read this object, so that
+adding an operator touches one place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from assay.graph.dim import Dim
+from assay.graph.graph import AttributeValue, ValueType
+from assay.tensor.dtype import DType
+
+Array = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
+Attributes = Mapping[str, AttributeValue]
+Dims = Mapping[str, Dim]
+
+
+@dataclass(frozen=True)
+class Port:
+    """One input or output: the element types that it admits and its dimensions.
+
+    `dims` is a pattern of expressions parted by spaces, over names that are bound where they first stand alone and
+    must agree afterwards, and over integer attributes: `"T heads*head_dim"`. A leading `...` stands for any dimensions,
+    the same wherever it occurs in one operator. An output that admits several types has that of the input `like`.
+    """
+
+    name: str
+    dtypes: tuple[DType, ...]
+    dims: str
+    doc: str
+    like: str = ""
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One attribute: its type, the default (None: it must be given), and the range or choices."""
+
+    name: str
+    kind: type[int] | type[float] | type[str] | type[bool]
+    doc: str
+    default: AttributeValue | None = None
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Something that must hold between dimensions and attributes; `hint` says what usually causes a breach."""
+
+    text: str
+    holds: Callable[[Dims, Attributes], bool]
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Exactness:
+    """How a kernel's result relates to the reference's: bitwise, within `ulp` units in the last place of the largest
+    magnitude that went into an element (see tests/every_op), or a seeded draw that must be equal."""
+
+    kind: str
+    ulp: float = 0.0
+    why: str = ""
+
+
+BITWISE = Exactness("bitwise")
+
+
+@dataclass(frozen=True)
+class Address:
+    """Kernel argument: where a port's value lies."""
+
+    port: str
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """Kernel argument: where the scratch of thread 0 lies; thread t's is `t` times the size behind it."""
+
+
+Argument = Address | Scratch | Dim | int | float
+
+
+@dataclass(frozen=True)
+class Site:
+    """A node with its types, as a kernel's rules see it: `bound` has the largest value of each symbol in this plan."""
+
+    inputs: tuple[ValueType, ...]
+    outputs: tuple[ValueType, ...]
+    attributes: Attributes
+    dims: Dims
+    bound: Mapping[str, int]
+
+    def most(self, dim: str) -> int:
+        """The largest value that the dimension takes in this plan."""
+        return self.dims[dim].at(self.bound)
+
+    def integer(self, name: str) -> int:
+        """An integer attribute, or a dimension that no symbol is in."""
+        value = self.attributes[name] if name in self.attributes else self.dims[name].constant
+        if not isinstance(value, int):
+            raise TypeError(f"{name} is not an integer here: {value}")
+        return value
+
+    def number(self, name: str) -> float:
+        """A float attribute."""
+        value = self.attributes[name]
+        assert isinstance(value, float)
+        return value
+
+
+def no_scratch(site: Site) -> int:
+    return 0
+
+
+def always(site: Site) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One native implementation: when it applies, and the arguments that it takes after the work counter.
+
+    All kernels of one operator and dtype give the same bits. Of those that apply the first is taken.
+    `rows` says that row i of each output depends on row i of the inputs alone and is written by the thread that owns row i
+    (an equal split of the first dimension), so neighbours in the tape need no barrier between them.
+    """
+
+    name: str
+    arguments: Callable[[Site], Sequence[Argument]]
+    when: str = "always"
+    applies: Callable[[Site], bool] = always
+    scratch: Callable[[Site], int] = no_scratch
+    rows: bool = False
+
+
+Reference = Callable[[Sequence[Array], Attributes], tuple[Array, ...]]
+"""Inputs and attributes to outputs, in float64 where the operator's numbers are real. Changes none of its inputs."""
+
+Cases = Callable[[np.random.Generator], Sequence["Case"]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test case: the input arrays in the ports' order (raw bytes for quantised weights) and attributes."""
+
+    inputs: tuple[Array, ...]
+    types: tuple[ValueType, ...]
+    attributes: Attributes = field(default_factory=dict)
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """See the module. `in_place` maps an output to the state input that it is: the same memory, changed.
+
+    `gradient` names each input with the reason why no gradient flows into it; inputs with a rule are left out.
+    """
+
+    name: str
+    since: int
+    summary: str
+    formula: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    reference: Reference
+    exactness: Exactness
+    kernels: tuple[Kernel, ...]
+    cases: Cases
+    attributes: tuple[Attribute, ...] = ()
+    relations: tuple[Relation, ...] = ()
+    numerics: tuple[str, ...] = ()
+    not_differentiable: Mapping[str, str] = field(default_factory=dict)
+    in_place: Mapping[str, str] = field(default_factory=dict)
