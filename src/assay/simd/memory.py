@@ -53,18 +53,20 @@ def _storer(value_type: types.Type, align: int, convert=lambda context, builder,
 
 
 def half_to_float(context, builder: ir.IRBuilder, half: ir.Value) -> ir.Value:
-    """<16 x i16> holding float16 to <16 x float>, exact. Integer arithmetic where there is no F16C."""
+    """<n x i16> holding float16 to <n x float>, exact. Integer arithmetic where there is no F16C."""
+    count = half.type.count
+    vf32, vi32 = ir.VectorType(F32, count), ir.VectorType(I32, count)
     if has_f16c():
-        return builder.fpext(builder.bitcast(half, VHALF), VF32)
-    wide = builder.zext(half, VI32)
-    sign = builder.shl(builder.and_(wide, constant(VI32, 0x8000)), constant(VI32, 16))
-    magnitude = builder.and_(wide, constant(VI32, 0x7FFF))
-    # Shifted into float32's place the exponent is 112 too small; one exact product corrects it, subnormals too.
-    shifted = builder.bitcast(builder.shl(magnitude, constant(VI32, 13)), VF32)
-    scaled = builder.bitcast(builder.fmul(shifted, constant(VF32, 2.0**112)), VI32)
-    special = builder.or_(builder.shl(magnitude, constant(VI32, 13)), constant(VI32, 0x7F800000))
-    is_special = builder.icmp_unsigned(">=", magnitude, constant(VI32, 0x7C00))
-    return builder.bitcast(builder.or_(sign, builder.select(is_special, special, scaled)), VF32)
+        return builder.fpext(builder.bitcast(half, ir.VectorType(ir.HalfType(), count)), vf32)
+    wide = builder.zext(half, vi32)
+    sign = builder.shl(builder.and_(wide, constant(vi32, 0x8000)), constant(vi32, 16))
+    magnitude = builder.and_(wide, constant(vi32, 0x7FFF))
+    shifted = builder.shl(magnitude, constant(vi32, 13))
+    # In float32's place the exponent is 112 too small; one exact product corrects it, subnormals too.
+    scaled = builder.bitcast(builder.fmul(builder.bitcast(shifted, vf32), constant(vf32, 2.0**112)), vi32)
+    special = builder.or_(shifted, constant(vi32, 0x7F800000))
+    is_special = builder.icmp_unsigned(">=", magnitude, constant(vi32, 0x7C00))
+    return builder.bitcast(builder.or_(sign, builder.select(is_special, special, scaled)), vf32)
 
 
 def float_to_half(context, builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
@@ -92,8 +94,11 @@ def float_to_half(context, builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
     return builder.trunc(builder.or_(result, builder.lshr(sign, constant(VI32, 16))), VI16)
 
 
-def _brain_to_float(context, builder: ir.IRBuilder, brain: ir.Value) -> ir.Value:
-    return builder.bitcast(builder.shl(builder.zext(brain, VI32), constant(VI32, 16)), VF32)
+def brain_to_float(context, builder: ir.IRBuilder, brain: ir.Value) -> ir.Value:
+    """<n x i16> holding bfloat16 to <n x float>, exact."""
+    count = brain.type.count
+    wide = builder.shl(builder.zext(brain, ir.VectorType(I32, count)), constant(ir.VectorType(I32, count), 16))
+    return builder.bitcast(wide, ir.VectorType(F32, count))
 
 
 def _scalar_half(context, builder: ir.IRBuilder, half: ir.Value) -> ir.Value:
@@ -104,7 +109,7 @@ def _scalar_half(context, builder: ir.IRBuilder, half: ir.Value) -> ir.Value:
 load = _loader(F32x16, VF32, 4)
 load_i32 = _loader(I32x16, VI32, 4)
 load_f16 = _loader(F32x16, VI16, 2, half_to_float)
-load_bf16 = _loader(F32x16, VI16, 2, _brain_to_float)
+load_bf16 = _loader(F32x16, VI16, 2, brain_to_float)
 load_u8 = _loader(
     I32x16, ir.VectorType(I8, LANES), 1, lambda context, builder, value: builder.zext(value, VI32)
 )

@@ -53,6 +53,18 @@ def call(builder: ir.IRBuilder, name: str, result: ir.Type, *arguments: ir.Value
     return builder.call(function, arguments)
 
 
+def spread(builder: ir.IRBuilder, scalar: ir.Value, count: int) -> ir.Value:
+    """A vector with `scalar` in each of `count` lanes."""
+    none = ir.Constant(ir.VectorType(scalar.type, count), ir.Undefined)
+    first = builder.insert_element(none, scalar, I32(0))
+    return builder.shuffle_vector(first, none, constant(ir.VectorType(I32, count), 0))
+
+
+def least(builder: ir.IRBuilder, left: ir.Value, right: ir.Value) -> ir.Value:
+    """The lesser of two signed integers."""
+    return builder.select(builder.icmp_signed("<", left, right), left, right)
+
+
 def _operator(python: object, emit: dict[Vector, str], result: Vector | None = None) -> None:
     """Register `python` on pairs of equal vectors as the builder method named in `emit`."""
 
@@ -115,7 +127,7 @@ def splat(typingctx, value):
 
         def emit(context, builder, sig, args):
             scalar = context.cast(builder, args[0], sig.args[0], types.float32)
-            return _broadcast(builder, scalar, VF32)
+            return spread(builder, scalar, LANES)
 
         return F32x16(value), emit
     return None
@@ -126,7 +138,7 @@ def splat_i32(typingctx, value):
     """The integer `value`, cut to 32 bits, in all lanes."""
 
     def emit(context, builder, sig, args):
-        return _broadcast(builder, context.cast(builder, args[0], sig.args[0], types.int32), VI32)
+        return spread(builder, context.cast(builder, args[0], sig.args[0], types.int32), LANES)
 
     return I32x16(value), emit
 
@@ -254,6 +266,35 @@ def tree_max(typingctx, value):
 
         return types.float32(value), _tree(greater)
     return None
+
+
+@intrinsic
+def evens(typingctx, a, b):
+    """Lanes 0, 2, 4, … of a and then of b."""
+    return _shuffle(a, b, range(0, 2 * LANES, 2))
+
+
+@intrinsic
+def odds(typingctx, a, b):
+    """Lanes 1, 3, 5, … of a and then of b."""
+    return _shuffle(a, b, range(1, 2 * LANES, 2))
+
+
+@intrinsic
+def interleave_low(typingctx, a, b):
+    """a0, b0, a1, b1, …, a7, b7."""
+    return _shuffle(a, b, [lane // 2 + LANES * (lane % 2) for lane in range(LANES)])
+
+
+@intrinsic
+def interleave_high(typingctx, a, b):
+    """a8, b8, …, a15, b15."""
+    return _shuffle(a, b, [8 + lane // 2 + LANES * (lane % 2) for lane in range(LANES)])
+
+
+def _shuffle(a, b, lanes):
+    mask = ir.Constant(VI32, list(lanes))
+    return F32x16(a, b), lambda context, builder, sig, args: builder.shuffle_vector(args[0], args[1], mask)
 
 
 @intrinsic

@@ -1,0 +1,54 @@
+"""Quantised matrix products: y[T, N] = activations (int8 by blocks)[T, K] · packed weights[N, K]ᵀ.
+
+One kernel per weight type for every T: a single row takes a tile of one row and all 32 columns of a panel, because the
+weights' way from memory bounds it; more rows take tall tiles of two registers, because arithmetic does.
+"""
+
+from __future__ import annotations
+
+from assay.kernels.qtile import PANEL, Q4_0, Q4_1, Q8_0, Format, tall, tile, width
+from assay.kernels.share import take
+from assay.simd.memory import get_i64
+
+ROW_BLOCK = 192
+
+
+def _kernel(form: Format):  # type: ignore[no-untyped-def]
+    one = tile(form, 1, PANEL)
+    many = tile(form, tall(form), width(form))
+    rows_at_once, columns = tall(form), width(form)
+    record = form.record
+
+    def kernel(args, tid, nthreads):
+        """(q, scale, sum, w, y, T, K, N)"""
+        a, scales, sums = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
+        w, y = get_i64(args + 32), get_i64(args + 40)
+        rows, k, n = get_i64(args + 48), get_i64(args + 56), get_i64(args + 64)
+        blocks, panels = k // 32, n // PANEL
+        side = 4 * blocks
+        if rows == 1:
+            chunk = max(1, min(16, panels // (4 * nthreads)))
+            first = chunk * take(args)
+            while first < panels:
+                for panel in range(first, min(first + chunk, panels)):
+                    at = w + panel * blocks * record
+                    one(a, k, scales, sums, side, at, 0, blocks, y + 4 * PANEL * panel, 4 * n, 1)
+                first = chunk * take(args)
+            return
+        row_blocks = (rows + ROW_BLOCK - 1) // ROW_BLOCK
+        item = take(args)
+        while item < row_blocks * panels:
+            start, panel = ROW_BLOCK * (item // panels), item % panels
+            at = w + panel * blocks * record
+            for column in range(0, PANEL, columns):
+                for row in range(start, min(start + ROW_BLOCK, rows), rows_at_once):
+                    target = y + 4 * (n * row + PANEL * panel + column)
+                    many(a + k * row, k, scales + side * row, sums + side * row, side, at, column, blocks, target, 4 * n, rows - row)
+            item = take(args)
+
+    return kernel
+
+
+q4_0 = _kernel(Q4_0)
+q4_1 = _kernel(Q4_1)
+q8_0 = _kernel(Q8_0)

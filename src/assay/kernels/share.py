@@ -1,0 +1,25 @@
+"""How the threads of a team share one kernel's work, and how a kernel reports a fault."""
+
+from __future__ import annotations
+
+from numba import njit
+
+from assay.simd.memory import fetch_add, get_i64, put_i64
+
+
+@njit(inline="always")
+def take(args):
+    """The number of the next piece of work that no thread has taken: from the counter that word 0 points at."""
+    return fetch_add(get_i64(args), 1)
+
+
+@njit(inline="always")
+def fault(args):
+    """Report that a value left its dtype's range; the executor raises PrecisionOverflow after the run."""
+    put_i64(get_i64(args) + 8, 1)
+
+
+@njit(inline="always")
+def first_row(rows, tid, nthreads):
+    """Where thread `tid`'s share of `rows` begins; the share ends where the next thread's begins."""
+    return rows * tid // nthreads
