@@ -7,10 +7,10 @@ weights' way from memory bounds it; more rows take tall tiles of two registers, 
 from __future__ import annotations
 
 from assay.kernels.qtile import PANEL, Q4_0, Q4_1, Q8_0, Format, tall, tile, width
-from assay.kernels.share import take
+from assay.kernels.share import ROW_BLOCK, copy_columns, take
 from assay.simd.memory import get_i64
 
-ROW_BLOCK = 192
+SCRATCH = 4 * PANEL * ROW_BLOCK
 
 
 def _kernel(form: Format):  # type: ignore[no-untyped-def]
@@ -20,11 +20,12 @@ def _kernel(form: Format):  # type: ignore[no-untyped-def]
     record = form.record
 
     def kernel(args, tid, nthreads):
-        """(q, scale, sum, w, y, T, K, N)"""
+        """(q, scale, sum, w, y, T, K, N, scratch)"""
         a, scales, sums = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
         w, y = get_i64(args + 32), get_i64(args + 40)
         rows, k, n = get_i64(args + 48), get_i64(args + 56), get_i64(args + 64)
-        blocks, panels = k // 32, n // PANEL
+        edge = get_i64(args + 72) + SCRATCH * tid
+        blocks, panels = k // 32, (n + PANEL - 1) // PANEL
         side = 4 * blocks
         if rows == 1:
             chunk = max(1, min(16, panels // (4 * nthreads)))
@@ -32,7 +33,11 @@ def _kernel(form: Format):  # type: ignore[no-untyped-def]
             while first < panels:
                 for panel in range(first, min(first + chunk, panels)):
                     at = w + panel * blocks * record
-                    one(a, k, scales, sums, side, at, 0, blocks, y + 4 * PANEL * panel, 4 * n, 1)
+                    whole = PANEL * panel + PANEL <= n
+                    target = y + 4 * PANEL * panel if whole else edge
+                    one(a, k, scales, sums, side, at, 0, blocks, target, 4 * n, 1)
+                    if not whole:
+                        copy_columns(edge, y + 4 * PANEL * panel, 1, n - PANEL * panel, n)
                 first = chunk * take(args)
             return
         row_blocks = (rows + ROW_BLOCK - 1) // ROW_BLOCK
@@ -40,10 +45,16 @@ def _kernel(form: Format):  # type: ignore[no-untyped-def]
         while item < row_blocks * panels:
             start, panel = ROW_BLOCK * (item // panels), item % panels
             at = w + panel * blocks * record
+            end = min(start + ROW_BLOCK, rows)
+            target, stride = y + 4 * (n * start + PANEL * panel), n
+            if PANEL * panel + PANEL > n:
+                target, stride = edge, PANEL
             for column in range(0, PANEL, columns):
-                for row in range(start, min(start + ROW_BLOCK, rows), rows_at_once):
-                    target = y + 4 * (n * row + PANEL * panel + column)
-                    many(a + k * row, k, scales + side * row, sums + side * row, side, at, column, blocks, target, 4 * n, rows - row)
+                for row in range(start, end, rows_at_once):
+                    to = target + 4 * (stride * (row - start) + column)
+                    many(a + k * row, k, scales + side * row, sums + side * row, side, at, column, blocks, to, 4 * stride, end - row)
+            if stride != n:
+                copy_columns(edge, y + 4 * (n * start + PANEL * panel), end - start, n - PANEL * panel, n)
             item = take(args)
 
     return kernel

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from numba import njit
 
-from assay.simd.memory import fetch_add, get_i64, put_i64
+from assay.simd.memory import fetch_add, get_f32, get_i64, put_f32, put_i64
+
+ROW_BLOCK = 192
+"""Rows of one piece of work of a matrix product: their activations stay in the second-level cache."""
 
 
 @njit(inline="always")
@@ -23,3 +26,11 @@ def fault(args):
 def first_row(rows, tid, nthreads):
     """Where thread `tid`'s share of `rows` begins; the share ends where the next thread's begins."""
     return rows * tid // nthreads
+
+
+@njit
+def copy_columns(source, target, rows, columns, stride):
+    """The first `columns` of source[rows, 32] to target, whose rows are `stride` floats apart: a last panel that is cut."""
+    for row in range(rows):
+        for column in range(columns):
+            put_f32(target + 4 * (stride * row + column), get_f32(source + 4 * (32 * row + column)))

@@ -7,10 +7,9 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from assay.simd.target import has_f16c
-from assay.simd.vector import F32, I8, I16, I32, I64, LANES, VF32, VI32, F32x16, I32x16, call, constant
+from assay.simd.vector import F32, I8, I16, I32, I64, LANES, VF32, VI32, F32x16, I32x16, call, constant, spread
 
 VI16 = ir.VectorType(I16, LANES)
-VHALF = ir.VectorType(ir.HalfType(), LANES)
 
 
 def pointer(builder: ir.IRBuilder, address: ir.Value, pointee: ir.Type) -> ir.Value:
@@ -70,28 +69,30 @@ def half_to_float(context, builder: ir.IRBuilder, half: ir.Value) -> ir.Value:
 
 
 def float_to_half(context, builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
-    """<16 x float> to <16 x i16> holding float16, to nearest even; too large becomes infinity."""
+    """<n x float> to <n x i16> holding float16, to nearest even; too large becomes infinity."""
+    count = value.type.count
+    vf32, vi32, vi16 = (ir.VectorType(kind, count) for kind in (F32, I32, I16))
     if has_f16c():
-        return builder.bitcast(builder.fptrunc(value, VHALF), VI16)
-    word = builder.bitcast(value, VI32)
-    sign = builder.and_(word, constant(VI32, 0x80000000))
+        return builder.bitcast(builder.fptrunc(value, ir.VectorType(ir.HalfType(), count)), vi16)
+    word = builder.bitcast(value, vi32)
+    sign = builder.and_(word, constant(vi32, 0x80000000))
     magnitude = builder.xor(word, sign)
     # Normal results: add half an ulp less one plus the last kept bit, then shift. 0xC8000000 moves the exponent by −112.
-    odd = builder.and_(builder.lshr(magnitude, constant(VI32, 13)), constant(VI32, 1))
-    rounded = builder.add(builder.add(magnitude, constant(VI32, 0xC8000FFF)), odd)
-    normal = builder.lshr(rounded, constant(VI32, 13))
+    odd = builder.and_(builder.lshr(magnitude, constant(vi32, 13)), constant(vi32, 1))
+    rounded = builder.add(builder.add(magnitude, constant(vi32, 0xC8000FFF)), odd)
+    normal = builder.lshr(rounded, constant(vi32, 13))
     # Subnormal results: adding 0.5 puts the last bit of float16's subnormals at float32's last bit, so the adder rounds.
-    half = constant(VF32, 0.5)
+    half = constant(vf32, 0.5)
     tiny = builder.sub(
-        builder.bitcast(builder.fadd(builder.bitcast(magnitude, VF32), half), VI32),
-        builder.bitcast(half, VI32),
+        builder.bitcast(builder.fadd(builder.bitcast(magnitude, vf32), half), vi32),
+        builder.bitcast(half, vi32),
     )
-    result = builder.select(builder.icmp_unsigned("<", magnitude, constant(VI32, 0x38800000)), tiny, normal)
-    infinite = builder.icmp_unsigned(">=", magnitude, constant(VI32, 0x477FF000))
-    result = builder.select(infinite, constant(VI32, 0x7C00), result)
-    nan = builder.icmp_unsigned(">", magnitude, constant(VI32, 0x7F800000))
-    result = builder.select(nan, constant(VI32, 0x7E00), result)
-    return builder.trunc(builder.or_(result, builder.lshr(sign, constant(VI32, 16))), VI16)
+    result = builder.select(builder.icmp_unsigned("<", magnitude, constant(vi32, 0x38800000)), tiny, normal)
+    infinite = builder.icmp_unsigned(">=", magnitude, constant(vi32, 0x477FF000))
+    result = builder.select(infinite, constant(vi32, 0x7C00), result)
+    nan = builder.icmp_unsigned(">", magnitude, constant(vi32, 0x7F800000))
+    result = builder.select(nan, constant(vi32, 0x7E00), result)
+    return builder.trunc(builder.or_(result, builder.lshr(sign, constant(vi32, 16))), vi16)
 
 
 def brain_to_float(context, builder: ir.IRBuilder, brain: ir.Value) -> ir.Value:
@@ -101,9 +102,14 @@ def brain_to_float(context, builder: ir.IRBuilder, brain: ir.Value) -> ir.Value:
     return builder.bitcast(wide, ir.VectorType(F32, count))
 
 
-def _scalar_half(context, builder: ir.IRBuilder, half: ir.Value) -> ir.Value:
-    vector = builder.insert_element(ir.Constant(VI16, [I16(0)] * LANES), half, I32(0))
-    return builder.extract_element(half_to_float(context, builder, vector), I32(0))
+def _scalar(widen):
+    """The conversion of one number by way of a vector's."""
+
+    def convert(context, builder: ir.IRBuilder, number: ir.Value) -> ir.Value:
+        vector = builder.insert_element(constant(ir.VectorType(I16, 4), 0), number, I32(0))
+        return builder.extract_element(widen(context, builder, vector), I32(0))
+
+    return convert
 
 
 load = _loader(F32x16, VF32, 4)
@@ -120,7 +126,8 @@ store_i8 = _storer(I32x16, 1, lambda context, builder, value: builder.trunc(valu
 
 get_f32 = _loader(types.float32, F32, 4)
 get_f64 = _loader(types.float64, ir.DoubleType(), 8)
-get_f16 = _loader(types.float32, I16, 2, _scalar_half)
+get_f16 = _loader(types.float32, I16, 2, _scalar(half_to_float))
+get_bf16 = _loader(types.float32, I16, 2, _scalar(brain_to_float))
 get_i64 = _loader(types.int64, I64, 8)
 get_i32 = _loader(types.int64, I32, 4, lambda context, builder, value: builder.sext(value, I64))
 get_u32 = _loader(types.int64, I32, 4, lambda context, builder, value: builder.zext(value, I64))
@@ -133,6 +140,43 @@ put_i64 = _storer(types.int64, 8)
 put_i32 = _storer(types.int64, 4, lambda context, builder, value: builder.trunc(value, I32))
 put_u16 = _storer(types.int64, 2, lambda context, builder, value: builder.trunc(value, I16))
 put_u8 = _storer(types.int64, 1, lambda context, builder, value: builder.trunc(value, I8))
+
+
+@intrinsic
+def load_quads(typingctx, address, byte):
+    """Byte `byte` (0 to 3) of each of 16 words at `address`, as an unsigned integer."""
+
+    def emit(context, builder, sig, args):
+        word = load_at(builder, args[0], VI32, 4)
+        shift = spread(builder, builder.shl(builder.trunc(args[1], I32), I32(3)), LANES)
+        return builder.and_(builder.lshr(word, shift), constant(VI32, 0xFF))
+
+    return I32x16(types.int64, types.int64), emit
+
+
+@intrinsic
+def load_nibbles(typingctx, address, byte, high):
+    """The low (`high` = 0) or high (1) half of byte `byte` of each of 16 words at `address`."""
+
+    def emit(context, builder, sig, args):
+        word = load_at(builder, args[0], VI32, 4)
+        shift = builder.add(builder.shl(builder.trunc(args[1], I32), I32(3)), builder.shl(builder.trunc(args[2], I32), I32(2)))
+        return builder.and_(builder.lshr(word, spread(builder, shift, LANES)), constant(VI32, 0x0F))
+
+    return I32x16(types.int64, types.int64, types.int64), emit
+
+
+@intrinsic
+def put_half(typingctx, address, value):
+    """Store a float32 as float16, to nearest even; whether it became infinite or was not a number."""
+
+    def emit(context, builder, sig, args):
+        four = builder.insert_element(constant(ir.VectorType(F32, 4), 0.0), args[1], I32(0))
+        half = builder.extract_element(float_to_half(context, builder, four), I32(0))
+        store_at(builder, args[0], half, 2)
+        return builder.icmp_unsigned("==", builder.and_(half, I16(0x7C00)), I16(0x7C00))
+
+    return types.boolean(types.int64, types.float32), emit
 
 
 @intrinsic
@@ -169,9 +213,7 @@ def store_part(typingctx, address, value, count):
 
 def _first(builder: ir.IRBuilder, count: ir.Value) -> ir.Value:
     lanes = ir.Constant(VI32, [ir.Constant(I32, lane) for lane in range(LANES)])
-    limit = builder.insert_element(ir.Constant(VI32, ir.Undefined), builder.trunc(count, I32), I32(0))
-    limit = builder.shuffle_vector(limit, ir.Constant(VI32, ir.Undefined), constant(VI32, 0))
-    return builder.icmp_signed("<", lanes, limit)
+    return builder.icmp_signed("<", lanes, spread(builder, builder.trunc(count, I32), LANES))
 
 
 @intrinsic

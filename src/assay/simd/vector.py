@@ -96,6 +96,17 @@ _operator(operator.lshift, {I32x16: "shl"})
 _operator(operator.rshift, {I32x16: "lshr"})
 
 
+@infer_global(operator.neg)
+class _Negation(AbstractTemplate):
+    def generic(self, args: tuple[types.Type, ...], kws: object) -> object:
+        return signature(F32x16, F32x16) if args == (F32x16,) else None
+
+
+@lower_builtin(operator.neg, F32x16)
+def _negate(context: object, builder: ir.IRBuilder, sig: object, args: list[ir.Value]) -> ir.Value:
+    return builder.fneg(args[0])
+
+
 def _comparison(python: object, symbol: str) -> None:
     @infer_global(python)
     class Typing(AbstractTemplate):

@@ -1,0 +1,192 @@
+"""Causal attention over the paged cache, for a ragged batch of sequences (numerics.md, rules 13 and 14).
+
+A page of 64 tokens is a block. For each row (one query token, one head) a block gives, from zero,
+
+    m = max s_j,  l = Σ exp(s_j − m),  o = Σ exp(s_j − m) v_j        s_j = Σ_d (scale · q_d) k_jd, d ascending
+
+over the keys that the row sees. Blocks fold in order inside superblocks of 512 keys, superblocks fold in order into the
+result, o / l. A block that a row sees nothing of is skipped for that row, so no tiling of queries changes a bit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from assay.kernels import ftile
+from assay.kernels.kvcache import PAGE
+from assay.kernels.share import take
+from assay.simd.mathf import exp
+from assay.simd.memory import as_f32, get_f32, get_i32, get_i64, load, load_f16, put_f32, store
+from assay.simd.vector import (
+    fma, lane_numbers, select, splat, splat_i32, tree_max, tree_sum,
+)  # fmt: skip
+
+SUPER = 512
+TOKENS = 16
+"""Query tokens of one piece of work."""
+
+NOTHING = np.float32(-np.inf)
+ONE = np.float32(1.0)
+ROWS = 6
+FEW = 3
+COLUMNS = 2 * ftile.columns()
+_many = ftile.tile(ROWS, COLUMNS)
+_few = ftile.tile(FEW, COLUMNS)
+
+
+def scratch_bytes(group: int, d: int) -> int:
+    """Scratch of one thread: queries, a page's keys and values, scores, and two accumulators; see `_kernel`."""
+    rows = TOKENS * group
+    return 4 * (2 * PAGE * d + rows * (4 * d + PAGE + 6))
+
+
+@njit
+def product(a, b, depth, width, y, rows, k):
+    """y[rows, width] = a[rows, k] · b[k, width], the first `depth` of k only; all in scratch."""
+    for column in range(0, width, COLUMNS):
+        row = 0
+        while rows - row > FEW:
+            _many(a + 4 * k * row, 4 * k, b + 4 * column, 4 * width, depth, y + 4 * (width * row + column), 4 * width, rows - row, 1)
+            row += ROWS
+        if row < rows:
+            _few(a + 4 * k * row, 4 * k, b + 4 * column, 4 * width, depth, y + 4 * (width * row + column), 4 * width, rows - row, 1)
+
+
+@njit
+def fold(state, output, m, l, o, d, fresh):
+    """Merge (m, l, o) into (state[0], state[1], output), or start with it."""
+    if fresh:
+        put_f32(state, m)
+        put_f32(state + 4, l)
+        for i in range(0, d, 16):
+            store(output + 4 * i, load(o + 4 * i))
+        return
+    before = get_f32(state)
+    top = before if before > m else m
+    old, new = exp(splat(before) - splat(top)), exp(splat(m) - splat(top))
+    put_f32(state, top)
+    put_f32(state + 4, tree_max(fma(splat(l), new, splat(get_f32(state + 4)) * old)))
+    for i in range(0, d, 16):
+        store(output + 4 * i, fma(load(o + 4 * i), new, load(output + 4 * i) * old))
+
+
+@njit
+def softmax(scores, low, high):
+    """Scores[64] to exp(s − m) for keys low ≤ j < high and 0 elsewhere; (m, Σ)."""
+    top = splat(NOTHING)
+    for i in range(0, PAGE, 16):
+        number = lane_numbers() + splat_i32(i)
+        seen = (number >= splat_i32(low)) & (number < splat_i32(high))
+        s = select(seen, load(scores + 4 * i), splat(NOTHING))
+        store(scores + 4 * i, s)
+        top = select(top > s, top, s)
+    m = tree_max(top)
+    total = splat(0.0)
+    for i in range(0, PAGE, 16):
+        number = lane_numbers() + splat_i32(i)
+        seen = (number >= splat_i32(low)) & (number < splat_i32(high))
+        p = select(seen, exp(load(scores + 4 * i) - splat(m)), splat(0.0))
+        store(scores + 4 * i, p)
+        total = total + p
+    return m, tree_sum(total)
+
+
+def _kernel(load_cache, size: int):  # type: ignore[no-untyped-def]
+    @njit
+    def widen(source, target, count):
+        for i in range(0, count, 16):
+            store(target + 4 * i, load_cache(source + size * i))
+
+    @njit
+    def attend(q, keys, values, table, y, first, tokens, past, heads, kv_heads, kv_head, d, scale, window, scratch):
+        """Query tokens `first` … of one sequence against one key head; `past` tokens precede the first of them."""
+        group = heads // kv_heads
+        rows = tokens * group
+        queries = scratch
+        page_keys = queries + 4 * rows * d
+        page_values = page_keys + 4 * PAGE * d
+        scores = page_values + 4 * PAGE * d
+        block = scores + 4 * rows * PAGE
+        inner = block + 4 * rows * d
+        outer = inner + 4 * rows * d
+        inner_state = outer + 4 * rows * d
+        outer_state = inner_state + 8 * rows
+        for row in range(rows):
+            source = q + 4 * d * (heads * (first + row // group) + group * kv_head + row % group)
+            for i in range(0, d, 16):
+                store(queries + 4 * (d * row + i), load(source + 4 * i) * splat(scale))
+        end = past + tokens
+        begin = max(0, past + 1 - window) if window > 0 else 0
+        for page in range(begin // PAGE, (end + PAGE - 1) // PAGE):
+            here = PAGE * page
+            filled = min(PAGE, end - here)
+            place = d * PAGE * (kv_heads * get_i32(table + 4 * page) + kv_head)
+            widen(keys + size * place, page_keys, PAGE * d)
+            widen(values + size * place, page_values, filled * d)
+            product(queries, page_keys, d, PAGE, scores, rows, d)
+            for row in range(rows):
+                position = past + row // group
+                high = min(PAGE, position + 1 - here)
+                low = max(0, position + 1 - window - here) if window > 0 else 0
+                if low < high:
+                    m, l = softmax(scores + 4 * PAGE * row, low, high)
+                    put_f32(inner_state + 8 * rows * 2 + 8 * row, m)
+                    put_f32(inner_state + 8 * rows * 2 + 8 * row + 4, l)
+                else:
+                    for i in range(0, PAGE, 16):
+                        store(scores + 4 * (PAGE * row + i), splat(0.0))
+            product(scores, page_values, filled, d, block, rows, PAGE)
+            for row in range(rows):
+                position = past + row // group
+                high = min(PAGE, position + 1 - here)
+                seen_from = max(0, position + 1 - window) if window > 0 else 0
+                if max(0, seen_from - here) >= high:
+                    continue
+                output = block + 4 * d * row
+                # A key seen by another row alone adds 0 · v; adding +0 makes the sign of a zero sum the same without it.
+                for i in range(0, d, 16):
+                    store(output + 4 * i, load(output + 4 * i) + splat(0.0))
+                first_of_super = page == max(page // (SUPER // PAGE) * (SUPER // PAGE), seen_from // PAGE)
+                state = inner_state + 8 * row
+                result = inner_state + 8 * rows * 2 + 8 * row
+                fold(state, inner + 4 * d * row, get_f32(result), get_f32(result + 4), output, d, first_of_super)
+                last_of_super = (page + 1) % (SUPER // PAGE) == 0 or here + PAGE > position
+                if last_of_super:
+                    first_super = here // SUPER == seen_from // SUPER
+                    fold(outer_state + 8 * row, outer + 4 * d * row, get_f32(state), get_f32(state + 4), inner + 4 * d * row, d, first_super)
+        for row in range(rows):
+            target = y + 4 * d * (heads * (first + row // group) + group * kv_head + row % group)
+            inverse = splat(ONE / get_f32(outer_state + 8 * row + 4))
+            for i in range(0, d, 16):
+                store(target + 4 * i, load(outer + 4 * (d * row + i)) * inverse)
+
+    def kernel(args, tid, nthreads):
+        """(q, keys, values, spans, pasts, table, y, S, P, heads, kv_heads, D, scale, window, scratch, scratch size)"""
+        q, keys, values = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
+        spans, pasts, table, y = get_i64(args + 32), get_i64(args + 40), get_i64(args + 48), get_i64(args + 56)
+        sequences, pages = get_i64(args + 64), get_i64(args + 72)
+        heads, kv_heads, d = get_i64(args + 80), get_i64(args + 88), get_i64(args + 96)
+        scale, window = as_f32(get_i64(args + 104)), get_i64(args + 112)
+        scratch = get_i64(args + 120) + get_i64(args + 128) * tid
+        item = take(args)
+        start = 0
+        for sequence in range(sequences):
+            first, last = get_i32(spans + 4 * sequence), get_i32(spans + 4 * sequence + 4)
+            tiles = (last - first + TOKENS - 1) // TOKENS
+            while item < start + tiles * kv_heads:
+                # The last tile sees the most keys; it goes first, so that the threads end together.
+                tile = tiles - 1 - (item - start) // kv_heads
+                kv_head = (item - start) % kv_heads
+                at = TOKENS * tile
+                tokens = min(TOKENS, last - first - at)
+                past = get_i32(pasts + 4 * sequence) + at
+                attend(q, keys, values, table + 4 * pages * sequence, y, first + at, tokens, past, heads, kv_heads, kv_head, d, scale, window, scratch)
+                item = take(args)
+            start += tiles * kv_heads
+
+    return kernel
+
+
+float16 = _kernel(load_f16, 2)
+float32 = _kernel(load, 4)

@@ -1,0 +1,53 @@
+"""Chains of elementwise operators: a small program, interpreted once per block of 256 elements.
+
+A register is a block of 256 floats in scratch. An instruction is four words: operation, destination register, left, right.
+LOAD takes an address as left, STORE as right; UNARY operations ignore right. Each operation rounds as its own node would.
+"""
+
+from __future__ import annotations
+
+from assay.kernels.share import first_row
+from assay.simd.mathf import exp
+from assay.simd.memory import get_i64, load, load_part, store, store_part
+from assay.simd.vector import splat
+
+LOAD, STORE, ADD, MUL, SILU = range(5)
+REGISTERS = 8
+BLOCK = 256
+SCRATCH = 4 * BLOCK * REGISTERS
+
+
+def chain(args, tid, nthreads):
+    """(T, N, scratch, instructions, then four words for each instruction), all operands [T, N]."""
+    rows, n = get_i64(args + 8), get_i64(args + 16)
+    scratch, count = get_i64(args + 24) + SCRATCH * tid, get_i64(args + 32)
+    end = n * first_row(rows, tid + 1, nthreads)
+    one = splat(1.0)
+    for start in range(n * first_row(rows, tid, nthreads), end, BLOCK):
+        size = min(BLOCK, end - start)
+        whole = size // 16 * 16
+        for index in range(count):
+            word = args + 40 + 32 * index
+            operation, left, right = get_i64(word), get_i64(word + 16), get_i64(word + 24)
+            target = scratch + 4 * BLOCK * get_i64(word + 8)
+            a, b = scratch + 4 * BLOCK * left, scratch + 4 * BLOCK * right
+            if operation == LOAD:
+                for i in range(0, whole, 16):
+                    store(target + 4 * i, load(left + 4 * (start + i)))
+                if whole < size:
+                    store(target + 4 * whole, load_part(left + 4 * (start + whole), size - whole))
+            elif operation == STORE:
+                for i in range(0, whole, 16):
+                    store(right + 4 * (start + i), load(a + 4 * i))
+                if whole < size:
+                    store_part(right + 4 * (start + whole), load(a + 4 * whole), size - whole)
+            elif operation == ADD:
+                for i in range(0, size, 16):
+                    store(target + 4 * i, load(a + 4 * i) + load(b + 4 * i))
+            elif operation == MUL:
+                for i in range(0, size, 16):
+                    store(target + 4 * i, load(a + 4 * i) * load(b + 4 * i))
+            elif operation == SILU:
+                for i in range(0, size, 16):
+                    x = load(a + 4 * i)
+                    store(target + 4 * i, x / (one + exp(-x)))

@@ -1,0 +1,66 @@
+"""Rotary positions: the table of cosines and sines for a step's positions, and the rotation of pairs by it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from assay.kernels.share import first_row
+from assay.simd.mathf import sincos
+from assay.simd.memory import get_f32, get_i32, get_i64, load, load_part, put_f32, store, store_part
+from assay.simd.vector import evens, fma, interleave_high, interleave_low, odds, splat
+
+
+def table(args, tid, nthreads):
+    """(positions, frequencies, table, T, P): table[t] = cos of P angles, then sin; angle = float32(position · frequency)."""
+    positions, frequencies, out = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
+    rows, pairs = get_i64(args + 32), get_i64(args + 40)
+    for row in range(first_row(rows, tid, nthreads), first_row(rows, tid + 1, nthreads)):
+        position = np.float32(get_i32(positions + 4 * row))
+        for pair in range(pairs):
+            angle = position * get_f32(frequencies + 4 * pair)
+            sine, cosine = sincos(np.float64(angle))
+            put_f32(out + 8 * pairs * row + 4 * pair, np.float32(cosine))
+            put_f32(out + 8 * pairs * row + 4 * (pairs + pair), np.float32(sine))
+
+
+def halves(args, tid, nthreads):
+    """(x, table, y, T, heads, D, P): pairs are elements i and i + P of each head's first 2P; the rest is copied."""
+    x, turns, y = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
+    rows, heads, d, pairs = get_i64(args + 32), get_i64(args + 40), get_i64(args + 48), get_i64(args + 56)
+    for row in range(first_row(rows, tid, nthreads), first_row(rows, tid + 1, nthreads)):
+        turn = turns + 8 * pairs * row
+        for head in range(heads):
+            source, target = x + 4 * d * (heads * row + head), y + 4 * d * (heads * row + head)
+            for i in range(0, pairs, 16):
+                n = min(16, pairs - i)
+                a, b = load_part(source + 4 * i, n), load_part(source + 4 * (pairs + i), n)
+                c, s = load_part(turn + 4 * i, n), load_part(turn + 4 * (pairs + i), n)
+                store_part(target + 4 * i, fma(a, c, -(b * s)), n)
+                store_part(target + 4 * (pairs + i), fma(a, s, b * c), n)
+            for i in range(2 * pairs, d):
+                put_f32(target + 4 * i, get_f32(source + 4 * i))
+
+
+def neighbours(args, tid, nthreads):
+    """(x, table, y, T, heads, D, P): pairs are elements 2i and 2i + 1 of each head's first 2P; the rest is copied."""
+    x, turns, y = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
+    rows, heads, d, pairs = get_i64(args + 32), get_i64(args + 40), get_i64(args + 48), get_i64(args + 56)
+    whole = pairs // 16 * 16
+    for row in range(first_row(rows, tid, nthreads), first_row(rows, tid + 1, nthreads)):
+        turn = turns + 8 * pairs * row
+        for head in range(heads):
+            source, target = x + 4 * d * (heads * row + head), y + 4 * d * (heads * row + head)
+            for i in range(0, whole, 16):
+                low, high = load(source + 8 * i), load(source + 8 * i + 64)
+                c, s = load(turn + 4 * i), load(turn + 4 * (pairs + i))
+                a, b = evens(low, high), odds(low, high)
+                left, right = fma(a, c, -(b * s)), fma(a, s, b * c)
+                store(target + 8 * i, interleave_low(left, right))
+                store(target + 8 * i + 64, interleave_high(left, right))
+            for i in range(whole, pairs):
+                a, b = get_f32(source + 8 * i), get_f32(source + 8 * i + 4)
+                c, s = get_f32(turn + 4 * i), get_f32(turn + 4 * (pairs + i))
+                put_f32(target + 8 * i, fma(a, c, -(b * s)))
+                put_f32(target + 8 * i + 4, fma(a, s, b * c))
+            for i in range(2 * pairs, d):
+                put_f32(target + 4 * i, get_f32(source + 4 * i))
