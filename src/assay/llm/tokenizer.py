@@ -56,9 +56,11 @@ class Tokenizer:
             raise RequestError("this model has no token that begins a text", place="bos", want="False")
         try:
             encoding = (self._special if special else self._plain).encode(text, add_special_tokens=False)
-        except UnicodeEncodeError as error:
-            place, found = f"text[{error.start}]", repr(text[error.start])
-            raise RequestError("not Unicode text", place=place, want="no surrogates", got=found) from error
+        except TypeError as error:  # what the library says to text that UTF-8 can't carry
+            at = next(n for n, character in enumerate(text) if "\ud800" <= character <= "\udfff")
+            raise RequestError(
+                "not Unicode text", place=f"text[{at}]", want="no surrogates", got=repr(text[at])
+            ) from error
         ids: list[int] = encoding.ids
         return [self.bos_id, *ids] if bos and self.bos_id is not None else ids
 

@@ -1,0 +1,265 @@
+"""Against golden ids, which the model's own tokeniser made, and against the definition of byte-level BPE."""
+
+from __future__ import annotations
+
+import json
+import threading
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.errors import FormatError, RequestError
+from assay.llm.detokenizer import Detokenizer
+from assay.llm.tokenizer import Tokenizer
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden/smollm2/tokens.json").read_text("utf-8"))
+
+# Bytes of UTF-8 that this vocabulary has no token for: six control characters, the leads of empty planes.
+MISSING = {0x04, 0x06, 0x13, 0x14, 0x16, 0x1D, 0xF1, 0xF2}
+TEXTS = st.text().filter(lambda text: MISSING.isdisjoint(text.encode()))
+
+
+@pytest.fixture(scope="module")
+def tokenizer(smollm2_tokenizer: Tokenizer) -> Tokenizer:
+    return smollm2_tokenizer
+
+
+def test_golden_ids(tokenizer: Tokenizer) -> None:
+    assert len(GOLDEN) == 100
+    for case in GOLDEN:
+        assert tokenizer.encode(case["text"], special=True) == case["ids"], case["text"]
+
+
+def test_golden_texts(tokenizer: Tokenizer) -> None:
+    for case in GOLDEN:
+        assert tokenizer.decode(case["ids"], skip_special=False) == case["text"]
+
+
+@given(text=TEXTS)
+def test_text_survives_encoding(tokenizer: Tokenizer, text: str) -> None:
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_bytes_without_a_token_are_left_out(tokenizer: Tokenizer) -> None:
+    known = {tokenizer.token_bytes(token)[0] for token in range(tokenizer.vocabulary_size)}
+    utf8 = set(range(0xF5)) - {0xC0, 0xC1}
+    assert utf8 - known <= MISSING
+    assert tokenizer.decode(tokenizer.encode("a\x04b")) == "ab"
+
+
+def test_special_tokens_are_parsed_only_when_asked(tokenizer: Tokenizer) -> None:
+    text = "a<|im_end|>b"
+    assert tokenizer.encode(text, special=True) == [*tokenizer.encode("a"), 2, *tokenizer.encode("b")]
+    plain = tokenizer.encode(text)
+    assert min(plain) > 16 and tokenizer.decode(plain) == text
+
+
+@given(data=st.data())
+def test_plain_text_never_makes_a_control_token(tokenizer: Tokenizer, data: st.DataObject) -> None:
+    names = [tokenizer.token_bytes(token).decode() for token in range(17)]
+    text = "".join(data.draw(st.lists(st.sampled_from(names) | st.text(max_size=5), max_size=8)))
+    assert all(token > 16 for token in tokenizer.encode(text))
+
+
+def test_special_tokens_are_skipped_in_text(tokenizer: Tokenizer) -> None:
+    tokens = tokenizer.encode("<|im_start|>user\nHi<|im_end|>", special=True)
+    assert tokenizer.decode(tokens) == "user\nHi"
+    assert tokenizer.decode(tokens, skip_special=False) == "<|im_start|>user\nHi<|im_end|>"
+
+
+def test_facts_of_smollm2(tokenizer: Tokenizer) -> None:
+    assert tokenizer.vocabulary_size == 49152
+    assert tokenizer.bos_id == 1 and not tokenizer.adds_bos
+    assert tokenizer.eos_ids == {0, 2}  # <|im_end|> by key, <|endoftext|> by name
+    assert tokenizer.id_of("<|im_end|>") == 2 and tokenizer.id_of("no such token") is None
+    assert tokenizer.encode("", bos=True) == [1]
+    assert tokenizer.token_bytes(2) == b"<|im_end|>"
+
+
+def test_threads_get_the_same_ids(tokenizer: Tokenizer) -> None:
+    text = " ".join(case["text"] for case in GOLDEN)
+    want = {special: tokenizer.encode(text, special=special) for special in (False, True)}
+    wrong: list[bool] = []
+
+    def work(special: bool) -> None:
+        wrong.extend(special for _ in range(20) if tokenizer.encode(text, special=special) != want[special])
+
+    threads = [threading.Thread(target=work, args=(number % 2 == 0,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.parametrize("token", [-1, 49152, 1.5, "a", None])
+def test_decoding_refuses_what_is_no_token(tokenizer: Tokenizer, token: object) -> None:
+    with pytest.raises(RequestError) as caught:
+        tokenizer.decode([token])  # type: ignore[list-item]
+    assert caught.value.want == "0 to 49151" and caught.value.got == repr(token)
+
+
+def test_decoding_takes_numpy_integers(tokenizer: Tokenizer) -> None:
+    tokens = tokenizer.encode("Hello, world")
+    assert tokenizer.decode(np.array(tokens, np.int32)) == "Hello, world"
+
+
+def test_encoding_refuses_what_is_no_text(tokenizer: Tokenizer) -> None:
+    with pytest.raises(RequestError) as caught:
+        tokenizer.encode("ab\ud800")
+    assert caught.value.place == "text[2]"
+    with pytest.raises(RequestError) as caught:
+        tokenizer.encode(b"ab")  # type: ignore[arg-type]
+    assert (caught.value.place, caught.value.got) == ("text", "bytes")
+
+
+@given(data=st.data(), skip=st.booleans())
+def test_pieces_join_to_the_whole(tokenizer: Tokenizer, data: st.DataObject, skip: bool) -> None:
+    # Ids under 300 are single bytes for the most part, so that sequences are often invalid UTF-8.
+    tokens = data.draw(st.lists(st.integers(0, 300) | st.integers(0, 49151), max_size=40))
+    detokenizer = Detokenizer(tokenizer, skip_special=skip)
+    pieces = [detokenizer.push(token) for token in tokens]
+    whole = b"".join(tokenizer.token_bytes(token) for token in tokens if token > 16 or not skip)
+    assert "".join(pieces) + detokenizer.finish() == whole.decode("utf-8", "replace")
+    assert tokenizer.decode(tokens, skip_special=skip) == whole.decode("utf-8", "replace")
+
+
+@given(text=TEXTS)
+def test_pieces_are_whole_characters(tokenizer: Tokenizer, text: str) -> None:
+    detokenizer = Detokenizer(tokenizer)
+    shown = ""
+    for token in tokenizer.encode(text):
+        shown += detokenizer.push(token)
+        assert text.startswith(shown)
+    assert detokenizer.finish() == "" and shown == text
+
+
+# A vocabulary of our own: the oracle below merges by the textbook, lowest rank first, over the whole word.
+LETTERS = ["a", "b", "c", "Ġ"]
+PAIRS = ["a b", "ab c", "Ġ a", "b c", "c c", "ab ab", "Ġa b"]
+SMALL: dict[str, object] = {
+    "tokenizer.ggml.model": "gpt2",
+    "tokenizer.ggml.pre": "smollm",
+    "tokenizer.ggml.tokens": ["<s>", "<u>", *LETTERS, *(pair.replace(" ", "") for pair in PAIRS)],
+    "tokenizer.ggml.token_type": [3, 4, *[1] * (len(LETTERS) + len(PAIRS))],
+    "tokenizer.ggml.merges": PAIRS,
+    "tokenizer.ggml.eos_token_id": 0,
+}
+
+
+def _by_the_textbook(word: str) -> list[str]:
+    parts = list(word)
+    while True:
+        ranks = [PAIRS.index(pair) if (pair := " ".join(two)) in PAIRS else 99 for two in pairwise(parts)]
+        if not ranks or min(ranks) == 99:
+            return parts
+        at = ranks.index(min(ranks))
+        parts[at : at + 2] = [parts[at] + parts[at + 1]]
+
+
+@given(word=st.text("abc", max_size=12))
+def test_merges_by_the_textbook(word: str) -> None:
+    tokenizer = Tokenizer.from_gguf(SMALL)
+    parts = _by_the_textbook("Ġ" + word) if word else ["Ġ"]
+    assert tokenizer.encode(" " + word) == [tokenizer.id_of(part) for part in parts]
+
+
+def test_user_defined_tokens_are_always_parsed_and_shown() -> None:
+    tokenizer = Tokenizer.from_gguf(SMALL)
+    assert tokenizer.encode("a<u>b") == [tokenizer.id_of("a"), 1, tokenizer.id_of("b")]
+    assert tokenizer.decode([0, 1]) == "<u>"
+
+
+def _without(key: str) -> dict[str, object]:
+    return {name: value for name, value in SMALL.items() if name != f"tokenizer.ggml.{key}"}
+
+
+TOKENS = SMALL["tokenizer.ggml.tokens"]
+assert isinstance(TOKENS, list)
+HOSTILE: list[tuple[str, object, str, str]] = [
+    ("model", "llama", "model", "gpt2"),
+    ("model", None, "model", "gpt2"),
+    ("model", 7, "model", "gpt2"),
+    ("pre", "qwen2", "pre", "smollm"),
+    ("pre", ["smollm"], "pre", "smollm"),
+    ("tokens", "abc", "tokens", "an array"),
+    ("tokens", None, "tokens", "an array"),
+    ("tokens", [*TOKENS[:-1], 7], "tokens[12]", "a string"),
+    ("tokens", [*TOKENS[:-1], "a"], "tokens", "each token once"),
+    ("tokens", [*TOKENS[:-1], ""], "tokens[12]", "a token that isn't empty"),
+    ("tokens", [*TOKENS[:-1], "\u4e00"], "tokens[12]", "characters of GPT-2's alphabet of bytes"),
+    ("tokens", [*TOKENS[:-1], "\ud800"], "tokens[12]", "characters of GPT-2's alphabet of bytes"),
+    ("tokens", [], "token_type", "0 numbers, one per token"),
+    ("token_type", [1], "token_type", "13 numbers, one per token"),
+    ("token_type", [*[1] * 12, 6], "token_type[12]", "1 to 5"),
+    ("token_type", [*[1] * 12, True], "token_type[12]", "1 to 5"),
+    ("token_type", [*[1] * 12, 2**80], "token_type[12]", "1 to 5"),
+    ("token_type", [*[1] * 12, []], "token_type[12]", "1 to 5"),
+    ("token_type", np.zeros((13, 1)), "token_type", "an array"),
+    ("merges", {"a": "b"}, "merges", "an array"),
+    ("merges", ["a b", b"a b"], "merges[1]", "a string"),
+    ("merges", ["a b", "ab"], "merges[1]", "two tokens with a space between"),
+    ("merges", ["a b", "a b c"], "merges[1]", "two tokens with a space between"),
+    ("merges", ["a", "b c c"], "merges[0]", "two tokens with a space between"),
+    ("merges", ["a b\na b"], "merges[0]", "two tokens with a space between"),
+    ("merges", [""], "merges[0]", "two tokens with a space between"),
+    ("merges", ["a b", "b c", "a b"], "merges", "each merge once"),
+    ("merges", ["a x"], "merges", "pairs of tokens that are a token when joined"),
+    ("merges", ["c a"], "merges", "pairs of tokens that are a token when joined"),
+    ("merges", [" "], "merges", "pairs of tokens that are a token when joined"),
+    ("merges", ["\ud800 a"], "merges", "pairs of tokens that are a token when joined"),
+    ("merges", ["< s>"], "merges", "control tokens that text can't make"),
+    ("eos_token_id", 13, "eos_token_id", "a token id, 0 to 12"),
+    ("eos_token_id", -1, "eos_token_id", "a token id, 0 to 12"),
+    ("eos_token_id", "0", "eos_token_id", "a token id, 0 to 12"),
+    ("bos_token_id", True, "bos_token_id", "a token id, 0 to 12"),
+    ("add_bos_token", 1, "add_bos_token", "a bool"),
+    ("add_bos_token", True, "bos_token_id", "a token id, as add_bos_token is true"),
+    ("add_eos_token", True, "add_eos_token", "false"),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "place", "want"), HOSTILE)
+def test_hostile_metadata(key: str, value: object, place: str, want: str) -> None:
+    metadata = _without(key) | ({} if value is None else {f"tokenizer.ggml.{key}": value})
+    with pytest.raises(FormatError) as caught:
+        Tokenizer.from_gguf(metadata)
+    assert (caught.value.place, caught.value.want) == (f"tokenizer.ggml.{place}", want)
+
+
+JUNK = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | st.binary(max_size=3)
+WORDS = st.text(st.sampled_from("abc <s>Ġ\n\x00\ud800é"), max_size=4)
+ARRAYS = st.lists(WORDS | JUNK, max_size=6) | st.lists(st.integers(-1, 8), max_size=6)
+
+
+@given(
+    changes=st.dictionaries(
+        st.sampled_from([key.removeprefix("tokenizer.ggml.") for key in SMALL]), JUNK | ARRAYS
+    )
+)
+def test_random_metadata_is_refused_or_works(changes: dict[str, object]) -> None:
+    metadata = SMALL | {f"tokenizer.ggml.{key}": value for key, value in changes.items()}
+    try:
+        tokenizer = Tokenizer.from_gguf(metadata)
+    except FormatError as error:
+        assert error.place.startswith("tokenizer.ggml.") and error.want
+        return
+    tokenizer.decode(tokenizer.encode("a<s>bc d", special=True))
+
+
+def test_types_may_be_absent_or_an_array() -> None:
+    assert Tokenizer.from_gguf(_without("token_type")).encode("<s>", special=True) == []
+    types = np.array(SMALL["tokenizer.ggml.token_type"], np.int32)
+    assert Tokenizer.from_gguf(SMALL | {"tokenizer.ggml.token_type": types}).encode("<s>", special=True) == [
+        0
+    ]
+
+
+def test_bos_without_one() -> None:
+    with pytest.raises(RequestError) as caught:
+        Tokenizer.from_gguf(SMALL).encode("a", bos=True)
+    assert caught.value.place == "bos"
