@@ -34,6 +34,8 @@ class Port:
     dims: str
     doc: str
     like: str = ""
+    panels: bool = False
+    """Whether kernels want this weight repacked into panels of 32 columns (kernels/pack.py) and not as files hold it."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,9 @@ class Kernel:
 
 
 Reference = Callable[[Sequence[Array], Attributes], tuple[Array, ...]]
-"""Inputs and attributes to outputs, in float64 where the operator's numbers are real. Changes none of its inputs."""
+"""Inputs and attributes to outputs, in float64 where the operator's numbers are real. Changes none of its inputs.
+
+float16, bfloat16 and quantised weights come as the float32 numbers that they stand for."""
 
 Cases = Callable[[np.random.Generator], Sequence["Case"]]
 
@@ -177,3 +181,5 @@ class Operator:
     numerics: tuple[str, ...] = ()
     not_differentiable: Mapping[str, str] = field(default_factory=dict)
     in_place: Mapping[str, str] = field(default_factory=dict)
+    pointwise: int | None = None
+    """The operation's number in kernels/elementwise.py, for operators that a chain may hold."""
