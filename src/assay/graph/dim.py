@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 Monomial = tuple[str, ...]
@@ -12,7 +13,7 @@ Monomial = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Dim:
-    """A sum of monomials with integer coefficients, in canonical order; an integer has at most the empty monomial."""
+    """A sum of monomials with integer coefficients, in canonical order; an integer has only the empty one."""
 
     terms: tuple[tuple[Monomial, int], ...]
 
@@ -44,6 +45,13 @@ class Dim:
             coefficient * prod(binding[symbol] for symbol in monomial) for monomial, coefficient in self.terms
         )
 
+    def substitute(self, values: Mapping[str, Dim]) -> Dim:
+        """Each symbol replaced by its value, all at once. Raises KeyError for one that `values` lacks."""
+        total = Dim(())
+        for monomial, coefficient in self.terms:
+            total += prod((values[symbol] for symbol in monomial), start=Dim.of(coefficient))
+        return total
+
     def __add__(self, other: int | Dim) -> Dim:
         total = dict(self.terms)
         for monomial, coefficient in Dim.of(other).terms:
@@ -74,29 +82,22 @@ def _canonical(terms: Mapping[Monomial, int]) -> Dim:
     return Dim(tuple(sorted(kept, key=lambda term: (-len(term[0]), term[0]))))
 
 
-_TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_]\w*)|([*+-]))")
+_FACTOR = r"(?:[0-9]+|[A-Za-z_][A-Za-z0-9_]*)"
+_TERM = re.compile(rf"\s*([+-]?)\s*({_FACTOR}(?:\s*\*\s*{_FACTOR})*)\s*")
 
 
+@lru_cache(maxsize=4096)
 def _parse(text: str) -> Dim:
-    total, product, sign, expect_factor, position = Dim(()), Dim.of(1), 1, True, 0
-    while position < len(text.rstrip()):
-        match = _TOKEN.match(text, position)
-        if match is None:
+    total: dict[Monomial, int] = {}
+    position = 0
+    while position < len(text) or not position:
+        match = _TERM.match(text, position)
+        if match is None or (position and not match[1]):
             raise ValueError(f"not a dimension: {text!r}")
         position = match.end()
-        number, symbol, sign_or_times = match.groups()
-        if sign_or_times and not expect_factor:
-            if sign_or_times != "*":
-                total, product = total + product * sign, Dim.of(1)
-                sign = 1 if sign_or_times == "+" else -1
-            expect_factor = True
-        elif sign_or_times == "-" and product == Dim.of(1):
-            sign = -sign
-        elif sign_or_times or not expect_factor:
-            raise ValueError(f"not a dimension: {text!r}")
-        else:
-            product *= Dim.of(int(number)) if number else Dim((((symbol,), 1),))
-            expect_factor = False
-    if expect_factor:
-        raise ValueError(f"not a dimension: {text!r}")
-    return total + product * sign
+        factors = [factor.strip() for factor in match[2].split("*")]
+        numbers = [int(factor) for factor in factors if factor.isdigit()]
+        monomial = tuple(sorted(factor for factor in factors if not factor.isdigit()))
+        sign = -1 if match[1] == "-" else 1
+        total[monomial] = total.get(monomial, 0) + sign * prod(numbers)
+    return _canonical(total)

@@ -57,8 +57,9 @@ class Node:
 class Graph:
     """Nodes in an order in which they can run.
 
-    `inputs` come with each run, `weights` are constant and kept outside the graph, `states` last from run to run and
-    are changed in place by nodes whose operator says so. `types` has every value's type. Names are unique.
+    `inputs` come with each run, `weights` are constant and kept outside the graph, `states` last from run to
+    run and are changed in place by nodes whose operator says so. `types` has every value's type. Names are
+    unique. A node that changes a state in place names it anew, and no later node may use the old name.
     """
 
     name: str

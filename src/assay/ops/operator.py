@@ -1,7 +1,7 @@
 """The operator record: an operator's whole truth in one object.
 
-The check, the documentation page, the error text, the kernel choice and the tests all read this object, so that
-adding an operator touches one place.
+The check, the documentation page, the error text, the kernel choice and the tests all read this object, so
+that adding an operator touches one place.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ Dims = Mapping[str, Dim]
 class Port:
     """One input or output: the element types that it admits and its dimensions.
 
-    `dims` is a pattern of expressions parted by spaces, over names that are bound where they first stand alone and
-    must agree afterwards, and over integer attributes: `"T heads*head_dim"`. A leading `...` stands for any dimensions,
-    the same wherever it occurs in one operator. An output that admits several types has that of the input `like`.
+    `dims` is a pattern of expressions parted by spaces, over names that are bound where they first stand
+    alone and must agree afterwards, and over integer attributes: `"T heads*head_dim"`. A leading `...` stands
+    for any dimensions, the same wherever it occurs in one operator; their product is bound to the name `...`.
+    An output that admits several types has that of the input `like`; an input may be like an earlier one.
     """
 
     name: str
@@ -35,7 +36,7 @@ class Port:
     doc: str
     like: str = ""
     panels: bool = False
-    """Whether kernels want this weight repacked into panels of 32 columns (kernels/pack.py) and not as files hold it."""
+    """Whether kernels want this weight in panels of 32 columns (kernels/pack.py) and not as files hold it."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Relation:
-    """Something that must hold between dimensions and attributes; `hint` says what usually causes a breach."""
+    """What must hold between dimensions and attributes; `hint` says what usually causes a breach."""
 
     text: str
     holds: Callable[[Dims, Attributes], bool]
@@ -62,10 +63,11 @@ class Relation:
 
 @dataclass(frozen=True)
 class Exactness:
-    """How a kernel's result relates to the reference's: bitwise, within `ulp` units in the last place of the largest
-    magnitude that went into an element (see tests/every_op), or a seeded draw that must be equal."""
+    """How a kernel's result relates to the reference's: bitwise, within `ulp` units in the last place of the
+    largest magnitude that went into an element (see tests/every_op), or a seeded draw that must be equal."""
 
     kind: str
+    """"bitwise", "ulp" or "seeded"."""
     ulp: float = 0.0
     why: str = ""
 
@@ -90,7 +92,7 @@ Argument = Address | Scratch | Dim | int | float
 
 @dataclass(frozen=True)
 class Site:
-    """A node with its types, as a kernel's rules see it: `bound` has the largest value of each symbol in this plan."""
+    """A node with its types, as a kernel's rules see it; `bound` has each symbol's largest value here."""
 
     inputs: tuple[ValueType, ...]
     outputs: tuple[ValueType, ...]
@@ -129,8 +131,8 @@ class Kernel:
     """One native implementation: when it applies, and the arguments that it takes after the work counter.
 
     All kernels of one operator and dtype give the same bits. Of those that apply the first is taken.
-    `rows` says that row i of each output depends on row i of the inputs alone and is written by the thread that owns row i
-    (an equal split of the first dimension), so neighbours in the tape need no barrier between them.
+    `rows` says that row i of each output depends on row i of the inputs alone and is written by the thread
+    that owns row i (an equal split of the first dimension): neighbours in the tape need no barrier.
     """
 
     name: str
@@ -142,16 +144,17 @@ class Kernel:
 
 
 Reference = Callable[[Sequence[Array], Attributes], tuple[Array, ...]]
-"""Inputs and attributes to outputs, in float64 where the operator's numbers are real. Changes none of its inputs.
+"""Inputs and attributes to outputs, in float64 where the numbers are real. Changes none of its inputs.
 
-float16, bfloat16 and quantised weights come as the float32 numbers that they stand for."""
+float16, bfloat16 and quantised weights come as the float32 numbers that they stand for.
+"""
 
 Cases = Callable[[np.random.Generator], Sequence["Case"]]
 
 
 @dataclass(frozen=True)
 class Case:
-    """One test case: the input arrays in the ports' order (raw bytes for quantised weights) and attributes."""
+    """One test case: input arrays in the ports' order (raw bytes for quantised weights) and attributes."""
 
     inputs: tuple[Array, ...]
     types: tuple[ValueType, ...]
@@ -159,11 +162,11 @@ class Case:
     name: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Operator:
     """See the module. `in_place` maps an output to the state input that it is: the same memory, changed.
 
-    `gradient` names each input with the reason why no gradient flows into it; inputs with a rule are left out.
+    `not_differentiable` names each input into which no gradient flows, with the reason.
     """
 
     name: str

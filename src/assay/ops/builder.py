@@ -1,0 +1,121 @@
+"""A graph written step by step, with each value's type inferred and each node held against its contract."""
+
+from __future__ import annotations
+
+from assay.errors import ContractError
+from assay.graph.dim import Dim
+from assay.graph.graph import AttributeValue, Graph, Node, ValueType
+from assay.graph.text import quote
+from assay.ops import registry
+from assay.ops.operator import Operator
+from assay.ops.scope import Scope
+from assay.tensor.dtype import DType
+
+
+class Builder:
+    """Values are passed by name: every method returns the names of what it defined.
+
+    A breach raises ContractError at once (further ones are its notes), and ends the use of the builder.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._sources: dict[str, list[str]] = {"input": [], "weight": [], "state": []}
+        self._nodes: list[Node] = []
+        self._outputs: list[str] = []
+        self._scope = Scope()
+
+    def input(self, name: str, dtype: DType, *dims: int | str | Dim) -> str:
+        """A value that comes with each run. Raises ValueError when a dimension isn't one."""
+        return self._declare("input", name, ValueType.of(dtype, *dims))
+
+    def weight(self, name: str, dtype: DType, *dims: int | str | Dim) -> str:
+        """A constant that is kept outside the graph."""
+        return self._declare("weight", name, ValueType.of(dtype, *dims))
+
+    def state(self, name: str, dtype: DType, *dims: int | str | Dim) -> str:
+        """A value that lasts from run to run and may be changed in place."""
+        return self._declare("state", name, ValueType.of(dtype, *dims))
+
+    def op(
+        self, op: str, /, *inputs: str, name: str = "", output: str = "", **attributes: AttributeValue
+    ) -> str:
+        """Append a node of an operator with one output, and return the output's name.
+
+        The output is called `output`, or `x` and a number. A state changed in place goes on as `state'1`,
+        `state'2`, …; its old name must not be read any more.
+        """
+        outputs = self.ops(op, *inputs, name=name, output=output, **attributes)
+        if len(outputs) != 1:
+            place, got = f"{quote(self._name)} › {quote(op)}", f"{len(outputs)}: {', '.join(outputs)}"
+            raise ContractError("several outputs", place=place, want="one output", got=got, hint="call ops")
+        return outputs[0]
+
+    def ops(
+        self, op: str, /, *inputs: str, name: str = "", output: str = "", **attributes: AttributeValue
+    ) -> tuple[str, ...]:
+        """Append a node and return the names of its outputs: `output.port` each when there are several."""
+        try:
+            operator = registry.get(op)
+        except ContractError as error:
+            raise error.at(quote(self._name)) from None
+        outputs = self._output_names(operator, inputs, output)
+        node = Node(op, inputs, outputs, attributes, name)
+        self._raise(self._scope.apply(node)[1])
+        self._nodes.append(node)
+        return outputs
+
+    def output(self, value: str) -> None:
+        """Make a value an output of the graph."""
+        self._raise(list(self._scope.read(value, f"output {quote(value)}")))
+        self._outputs.append(value)
+
+    def type_of(self, value: str) -> ValueType:
+        """The type of a value defined so far. Raises KeyError."""
+        return self._scope.types[value]
+
+    def graph(self) -> Graph:
+        """The graph as it is now. Raises ContractError for an output that is a state's old name by now."""
+        for value in self._outputs:
+            self._raise(list(self._scope.read(value, f"output {quote(value)}")))
+        return Graph(
+            self._name,
+            tuple(self._sources["input"]),
+            tuple(self._sources["weight"]),
+            tuple(self._sources["state"]),
+            tuple(self._nodes),
+            tuple(self._outputs),
+            self._scope.types,
+        )
+
+    def _declare(self, kind: str, name: str, type: ValueType) -> str:
+        self._raise(self._scope.declare(kind, name, type))
+        self._sources[kind].append(name)
+        return name
+
+    def _output_names(self, operator: Operator, inputs: tuple[str, ...], output: str) -> tuple[str, ...]:
+        values = dict(zip((port.name for port in operator.inputs), inputs, strict=False))
+        ports = [port.name for port in operator.outputs]
+        if output and len(ports) == 1:
+            return (output,)
+        stem = output or self._free("x", len(self._nodes))
+        names = []
+        for port in ports:
+            state = self._scope.state_of(values.get(operator.in_place.get(port, ""), ""))
+            if state:
+                names.append(self._free(f"{state}'", 1))
+            else:
+                names.append(stem if len(ports) == 1 else f"{stem}.{port}")
+        return tuple(names)
+
+    def _free(self, stem: str, number: int) -> str:
+        while f"{stem}{number}" in self._scope.types:
+            number += 1
+        return f"{stem}{number}"
+
+    def _raise(self, errors: list[ContractError]) -> None:
+        if errors:
+            first, *others = (error.at(quote(self._name)) for error in errors)
+            for other in others:
+                first.add_note(str(other))
+            raise first

@@ -1,0 +1,134 @@
+"""What an operator's record must hold before it is registered."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from assay.errors import ContractError
+from assay.ops import pattern
+from assay.ops.attributes import breach
+from assay.ops.operator import Attribute, Operator, Port
+from assay.ops.pattern import Pattern
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_RESERVED = ("name", "output")
+"""Attribute names that Builder.op has for itself."""
+
+
+def check_record(operator: Operator, place: str) -> None:
+    """Raises ContractError with everything that is missing from the record or contradicts itself."""
+    problems = [
+        *_texts(operator),
+        *_names(operator),
+        *_attributes(operator),
+        *_ports(operator),
+        *_maps(operator),
+    ]
+    if problems:
+        hint = "assay.ops.operator says what each field means"
+        want = "a record that is complete and agrees with itself"
+        raise ContractError("operator refused", place=place, want=want, got="; ".join(problems), hint=hint)
+
+
+def _texts(operator: Operator) -> Iterator[str]:
+    texts = {"summary": operator.summary, "formula": operator.formula}
+    texts |= {f"{port.name}: doc": port.doc for port in (*operator.inputs, *operator.outputs)}
+    texts |= {f"{attribute.name}: doc": attribute.doc for attribute in operator.attributes}
+    texts |= {f"relation {n}: text": relation.text for n, relation in enumerate(operator.relations)}
+    texts |= {f"{name}: reason": reason for name, reason in operator.not_differentiable.items()}
+    for kernel in operator.kernels:
+        texts |= {f"kernel {kernel.name}: name": kernel.name, f"kernel {kernel.name}: when": kernel.when}
+    yield from (f"{field} is empty" for field, text in texts.items() if not text.strip())
+    yield from (f"numerics {n} is empty" for n, text in enumerate(operator.numerics) if not text.strip())
+    yield from (f"no {field}" for field in ("outputs", "kernels") if not getattr(operator, field))
+    if operator.since < 1:
+        yield f"since is {operator.since}"
+    if operator.exactness.kind not in ("bitwise", "ulp", "seeded"):
+        yield f"exactness is {operator.exactness.kind!r}, not bitwise, ulp or seeded"
+    if operator.exactness.kind == "ulp" and not (operator.exactness.ulp > 0 and operator.exactness.why):
+        yield "exactness in ulp needs a bound above 0 and its reason"
+
+
+def _names(operator: Operator) -> Iterator[str]:
+    ports = [port.name for port in (*operator.inputs, *operator.outputs)]
+    attributes = [attribute.name for attribute in operator.attributes]
+    yield from (
+        f"{n!r} is not a plain name" for n in (operator.name, *ports, *attributes) if not _NAME.fullmatch(n)
+    )
+    yield from (f"two ports or attributes are called {name}" for name in _twice([*ports, *attributes]))
+    yield from (
+        f"two kernels are called {name}" for name in _twice(kernel.name for kernel in operator.kernels)
+    )
+    yield from (f"an attribute can't be called {name}" for name in attributes if name in _RESERVED)
+
+
+def _attributes(operator: Operator) -> Iterator[str]:
+    for attribute in operator.attributes:
+        if attribute.choices and attribute.kind is not str:
+            yield f"{attribute.name}: choices are for text"
+        if attribute.kind in (str, bool) and (attribute.low, attribute.high) != (None, None):
+            yield f"{attribute.name}: a range is for numbers"
+        if attribute.default is not None and (problem := breach(attribute, attribute.default)):
+            yield f"{attribute.name}: the default is not {problem.want}"
+
+
+def _ports(operator: Operator) -> Iterator[str]:
+    patterns: dict[str, Pattern] = {}
+    for port in (*operator.inputs, *operator.outputs):
+        if not port.dtypes:
+            yield f"{port.name}: no dtypes"
+        try:
+            patterns[port.name] = pattern.parse(port.dims)
+        except ValueError as error:
+            yield f"{port.name}: {error}"
+            return
+    inputs = [patterns[port.name] for port in operator.inputs]
+    bound = {axis.name for item in inputs for axis in item.axes} | set(_integers(operator.attributes))
+    for name, item in patterns.items():
+        yield from (f"{name}: no input binds {unbound}" for unbound in sorted(item.names - bound))
+    rest = any(item.rest for item in inputs)
+    for port in operator.outputs:
+        if patterns[port.name].rest and not rest:
+            yield f"{port.name}: no input binds ..."
+        if len(port.dtypes) > 1 and not port.like:
+            yield f"{port.name}: of several dtypes, like which input?"
+    yield from _likes(operator)
+
+
+def _likes(operator: Operator) -> Iterator[str]:
+    known: dict[str, Port] = {}
+    for port in operator.inputs:
+        if port.like and port.like not in known:
+            yield f"{port.name}: like {port.like}, which is no input before it"
+        known[port.name] = port
+    for port in operator.outputs:
+        if port.like and port.like not in known:
+            yield f"{port.name}: like {port.like}, which is no input"
+        elif port.like and not set(known[port.like].dtypes) <= set(port.dtypes):
+            yield f"{port.name}: lacks a dtype of {port.like}"
+
+
+def _maps(operator: Operator) -> Iterator[str]:
+    inputs = {port.name: port for port in operator.inputs}
+    outputs = {port.name: port for port in operator.outputs}
+    yield from (
+        f"not_differentiable: no input {name}" for name in operator.not_differentiable if name not in inputs
+    )
+    yield from (f"two outputs change {name} in place" for name in _twice(operator.in_place.values()))
+    for output, state in operator.in_place.items():
+        if output not in outputs or state not in inputs:
+            yield f"in_place: no output {output} or no input {state}"
+        elif outputs[output].dims != inputs[state].dims or (
+            outputs[output].like != state and outputs[output].dtypes != inputs[state].dtypes
+        ):
+            yield f"in_place: {output} has not the type of {state}"
+
+
+def _integers(attributes: Iterable[Attribute]) -> Iterator[str]:
+    return (attribute.name for attribute in attributes if attribute.kind is int)
+
+
+def _twice(names: Iterable[str]) -> list[str]:
+    return [name for name, count in Counter(names).items() if count > 1]

@@ -1,0 +1,68 @@
+"""All operators by name. The built-in families are imported when an operator is first asked for."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+
+from assay.errors import ContractError
+from assay.ops.operator import Operator
+from assay.ops.record import check_record
+
+FAMILIES = (
+    "embedding", "linear", "norm", "elementwise", "rotary",
+    "cache", "attention", "quantize", "select", "sample",
+)  # fmt: skip
+"""Modules of assay.ops that register operators when they are imported."""
+
+_operators: dict[str, Operator] = {}
+
+
+def register(operator: Operator) -> Operator:
+    """Add an operator, of a family here or of a user's package, and return it.
+
+    Raises ContractError when the name is taken or the record is incomplete or contradicts itself.
+    """
+    place = f'operator "{operator.name}"'
+    if operator.name in _operators:
+        first, second = _operators[operator.name].reference.__module__, operator.reference.__module__
+        got = f"registered by {first} already, now by {second}"
+        raise ContractError("operator name taken", place=place, want="a name of its own", got=got)
+    check_record(operator, place)
+    _operators[operator.name] = operator
+    return operator
+
+
+def find(name: str) -> Operator | None:
+    """The operator of that name, or None."""
+    _load_families()
+    return _operators.get(name)
+
+
+def get(name: str) -> Operator:
+    """The operator of that name. Raises ContractError, with near matches, when there is none."""
+    operator = find(name)
+    if operator:
+        return operator
+    near = get_close_matches(name, _operators, n=3)
+    hint = (
+        f"did you mean {' or '.join(near)}?"
+        if near
+        else "a package that adds operators must be imported first"
+    )
+    raise ContractError("unknown operator", want="a registered operator", got=name, hint=hint)
+
+
+def all_operators() -> tuple[Operator, ...]:
+    """Every registered operator, by name."""
+    _load_families()
+    return tuple(_operators[name] for name in sorted(_operators))
+
+
+@cache
+def _load_families() -> None:
+    for family in FAMILIES:
+        if find_spec(f"assay.ops.{family}"):
+            import_module(f"assay.ops.{family}")
