@@ -14,31 +14,21 @@ import numpy as np
 from numba import njit
 
 from assay.kernels import ftile
-from assay.kernels.kvcache import PAGE
 from assay.kernels.share import take
+from assay.kernels.sizes import PAGE, SUPER, TOKENS
 from assay.simd.mathf import exp
 from assay.simd.memory import as_f32, get_f32, get_i32, get_i64, load, load_f16, put_f32, store
 from assay.simd.vector import (
     fma, lane_numbers, select, splat, splat_i32, tree_max, tree_sum,
 )  # fmt: skip
 
-SUPER = 512
-TOKENS = 16
-"""Query tokens of one piece of work."""
-
 NOTHING = np.float32(-np.inf)
 ONE = np.float32(1.0)
-ROWS = 6
+ROWS = ftile.tall()
 FEW = 3
-COLUMNS = 2 * ftile.columns()
+COLUMNS = 16
 _many = ftile.tile(ROWS, COLUMNS)
 _few = ftile.tile(FEW, COLUMNS)
-
-
-def scratch_bytes(group: int, d: int) -> int:
-    """Scratch of one thread: queries, a page's keys and values, scores, and two accumulators; see `_kernel`."""
-    rows = TOKENS * group
-    return 4 * (2 * PAGE * d + rows * (4 * d + PAGE + 6))
 
 
 @njit

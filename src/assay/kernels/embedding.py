@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from assay.kernels.qtile import BLOCK, PANEL, Q4_0, Q4_1, Q8_0, Format
 from assay.kernels.share import first_row
+from assay.kernels.sizes import BLOCK, PANEL, Q4_0, Q4_1, Q8_0, Format
 from assay.simd.memory import get_bf16, get_f16, get_f32, get_i32, get_i64, get_u8, put_f32
 
 

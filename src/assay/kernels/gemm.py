@@ -8,14 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from assay.kernels import ftile
-from assay.kernels.qtile import BLOCK, PANEL, Q4_0, Q4_1, Q8_0, Format
-from assay.kernels.share import ROW_BLOCK, copy_columns, take
+from assay.kernels.share import copy_columns, take
+from assay.kernels.sizes import BLOCK, DEPTH, DEQUANTISED, EDGE, PANEL, Q4_0, Q4_1, Q8_0, ROW_BLOCK, Format
 from assay.simd.memory import get_i64, load_f16, load_nibbles, load_quads, store
 from assay.simd.vector import convert_f32, splat_i32
 
-DEPTH = 256
-EDGE = 4 * PANEL * ROW_BLOCK
-SCRATCH = 4 * DEPTH * PANEL + EDGE
 
 
 def _plain(load: ftile.Loader, size: int):  # type: ignore[no-untyped-def]
@@ -70,7 +67,7 @@ def _quantised(form: Format):  # type: ignore[no-untyped-def]
         """(x, w, y, T, K, N, scratch)"""
         x, w, y = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
         rows, k, n = get_i64(args + 32), get_i64(args + 40), get_i64(args + 48)
-        edge = get_i64(args + 56) + SCRATCH * tid
+        edge = get_i64(args + 56) + (EDGE + DEQUANTISED) * tid
         scratch = edge + EDGE
         panels, blocks = (n + PANEL - 1) // PANEL, k // BLOCK
         row_blocks = (rows + ROW_BLOCK - 1) // ROW_BLOCK

@@ -7,9 +7,9 @@ value[page, head, token, d].
 from __future__ import annotations
 
 from assay.kernels.share import fault, first_row
+from assay.kernels.sizes import PAGE
 from assay.simd.memory import f32_bits, get_f32, get_i32, get_i64, put_f32, put_half
 
-PAGE = 64
 INFINITE = 0x7F800000
 
 

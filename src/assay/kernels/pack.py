@@ -5,8 +5,8 @@ Quantised: see kernels/qtile.py. Plain: panel[k, column], with 32 columns side b
 
 from __future__ import annotations
 
-from assay.kernels.qtile import BLOCK, PANEL, Q4_0, Q4_1, Q8_0, Format
 from assay.kernels.share import take
+from assay.kernels.sizes import BLOCK, PANEL, Q4_0, Q4_1, Q8_0, Format
 from assay.simd.memory import get_i32, get_i64, get_u16, get_u32, put_i32, put_u16
 
 

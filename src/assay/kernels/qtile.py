@@ -12,43 +12,14 @@ in block order (numerics.md, rule 9). The integer sum is exact, so each processo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
+from assay.kernels.sizes import BLOCK, PANEL, Format
 from assay.simd.memory import half_to_float, load_at, store_at
 from assay.simd.target import has_avx2, has_vnni
 from assay.simd.vector import F32, I8, I16, I32, I64, call, constant, least, spread
-
-PANEL = 32
-BLOCK = 32
-
-
-@dataclass(frozen=True)
-class Format:
-    """A block format as packed: bits of an integer, what was added to make it unsigned, whether it has a minimum."""
-
-    bits: int
-    offset: int
-    minimum: bool
-
-    @property
-    def integers(self) -> int:
-        """Bytes of one record's integers."""
-        return PANEL * BLOCK * self.bits // 8
-
-    @property
-    def record(self) -> int:
-        """Bytes of one record."""
-        return self.integers + 2 * PANEL * (2 if self.minimum else 1)
-
-
-Q4_0 = Format(4, 8, False)
-Q4_1 = Format(4, 0, True)
-Q8_0 = Format(8, 128, False)
-
 
 class Lanes:
     """One way to form the integer sums: `columns` per register, and how a group of four depths is accumulated."""

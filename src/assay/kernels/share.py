@@ -6,9 +6,6 @@ from numba import njit
 
 from assay.simd.memory import fetch_add, get_f32, get_i64, put_f32, put_i64
 
-ROW_BLOCK = 192
-"""Rows of one piece of work of a matrix product: their activations stay in the second-level cache."""
-
 
 @njit(inline="always")
 def take(args):

@@ -1,0 +1,128 @@
+"""Linear maps: x · wᵀ in float32, and on activations of 8 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from assay.graph.graph import ValueType
+from assay.kernels.sizes import BLOCK, DEQUANTISED, EDGE
+from assay.ops.operator import Address, Argument, Array, Attributes, Case, Exactness, Kernel, Operator, Port, Scratch, Site
+from assay.ops.registry import register
+from assay.ops.weights import BLOCK_TYPES, WEIGHT_TYPES, random_weight
+from assay.tensor.dtype import F32, I8, I32, DType
+
+
+def _linear(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
+    x, w = inputs
+    return (x.astype(np.float64) @ w.astype(np.float64).T,)
+
+
+def _linear_arguments(site: Site) -> Sequence[Argument]:
+    return Address("x"), Address("w"), Address("y"), site.dims["T"], site.dims["K"], site.dims["N"], Scratch()
+
+
+def _linear_kernel(dtype: DType) -> Kernel:
+    size = EDGE + (DEQUANTISED if dtype.quantised else 0)
+    return Kernel(
+        f"gemm.{dtype}", _linear_arguments, f"w is {dtype}", lambda site: site.inputs[1].dtype is dtype, lambda site: size
+    )
+
+
+SHAPES = ((1, 32, 32), (1, 288, 96), (5, 64, 70), (13, 576, 64), (200, 320, 33))
+"""(T, K, N): one row and many, K over a block of 256 and not a multiple of it, N cut inside a panel."""
+
+
+def _linear_cases(rng: np.random.Generator) -> Sequence[Case]:
+    cases = []
+    for dtype in WEIGHT_TYPES:
+        for t, k, n in SHAPES:
+            x = rng.normal(0, 1, (t, k)).astype(np.float32)
+            types = (ValueType.of(F32, t, k), ValueType.of(dtype, n, k))
+            cases.append(Case((x, random_weight(rng, dtype, n, k)), types, name=f"{dtype} {t}×{k}×{n}"))
+    return cases
+
+
+register(
+    Operator(
+        name="linear",
+        since=1,
+        summary="A linear map of each row, in float32.",
+        formula="y[t, n] = Σ_k x[t, k] · w[n, k]",
+        inputs=(
+            Port("x", (F32,), "T K", "rows"),
+            Port("w", WEIGHT_TYPES, "N K", "weights, one row for each output", panels=True),
+        ),
+        outputs=(Port("y", (F32,), "T N", "mapped rows"),),
+        reference=_linear,
+        exactness=Exactness("ulp", 512, "a sum of K fused products in blocks of 256: rounding grows with K, at worst by 1 ulp a term"),
+        kernels=tuple(_linear_kernel(dtype) for dtype in WEIGHT_TYPES),
+        cases=_linear_cases,
+        numerics=(
+            "K is summed by fma in ascending order inside blocks of 256, from zero; the blocks are added in order.",
+            "Quantised weights are dequantised to float32 first: scale · integer, then + minimum, each rounded.",
+        ),
+        not_differentiable={"w": "a weight in panels is constant"},
+    )
+)
+
+
+def _quantized(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
+    q, scale, _, w = inputs
+    x = q.astype(np.float64) * np.repeat(scale.astype(np.float64), 32, axis=1)
+    return (x @ w.astype(np.float64).T,)
+
+
+def _quantized_arguments(site: Site) -> Sequence[Argument]:
+    ports = (Address("q"), Address("scale"), Address("sum"), Address("w"), Address("y"))
+    return *ports, site.dims["T"], site.dims["B"] * BLOCK, site.dims["N"], Scratch()
+
+
+def _quantized_kernel(dtype: DType) -> Kernel:
+    return Kernel(
+        f"qgemm.{dtype}", _quantized_arguments, f"w is {dtype}", lambda site: site.inputs[3].dtype is dtype, lambda site: EDGE
+    )
+
+
+def _quantized_cases(rng: np.random.Generator) -> Sequence[Case]:
+    cases = []
+    for dtype in BLOCK_TYPES:
+        for t, k, n in SHAPES:
+            q = rng.integers(-127, 128, (t, k)).astype(np.int8)
+            scale = rng.uniform(0.001, 0.1, (t, k // 32)).astype(np.float32)
+            total = q.reshape(t, -1, 32).sum(-1).astype(np.int32)
+            types = (
+                ValueType.of(I8, t, k), ValueType.of(F32, t, k // 32), ValueType.of(I32, t, k // 32), ValueType.of(dtype, n, k),
+            )  # fmt: skip
+            inputs = (q, scale, total, random_weight(rng, dtype, n, k))
+            cases.append(Case(inputs, types, name=f"{dtype} {t}×{k}×{n}"))
+    return cases
+
+
+register(
+    Operator(
+        name="linear_quantized",
+        since=1,
+        summary="A linear map of rows that `quantize` made, on quantised weights.",
+        formula="y[t, n] = Σ_b scale[t, b] · (scale_w[n, b] · Σ_i q[t, b, i] · integer_w[n, b, i] + min_w[n, b] · sum[t, b])",
+        inputs=(
+            Port("q", (I8,), "T 32*B", "integers in ±127"),
+            Port("scale", (F32,), "T B", "scale of each block of 32"),
+            Port("sum", (I32,), "T B", "sum of each block's integers"),
+            Port("w", BLOCK_TYPES, "N 32*B", "weights, one row for each output", panels=True),
+        ),
+        outputs=(Port("y", (F32,), "T N", "mapped rows"),),
+        reference=_quantized,
+        exactness=Exactness("ulp", 64, "two roundings for each block of 32, at most 48 blocks in the cases"),
+        kernels=tuple(_quantized_kernel(dtype) for dtype in BLOCK_TYPES),
+        cases=_quantized_cases,
+        numerics=(
+            "For each block of 32 in order: acc = fma(float32(integer dot), scale · scale_w, acc); with a minimum then "
+            "acc = fma(scale · sum, min_w, acc). The integer dot is exact, the products of scales are float32.",
+        ),
+        not_differentiable={
+            "q": "integers", "scale": "belongs to integers", "sum": "integers", "w": "a weight in panels is constant",
+        },  # fmt: skip
+    )
+)

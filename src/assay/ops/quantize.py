@@ -1,0 +1,75 @@
+"""Activations to 8 bits, by blocks of 32."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from assay.graph.graph import ValueType
+from assay.ops.operator import BITWISE, Address, Argument, Array, Attributes, Case, Kernel, Operator, Port, Relation, Site
+from assay.ops.registry import register
+from assay.tensor.dtype import F32, I8, I32
+
+LEAST = np.float32(2.0**-100)
+
+
+def _reference(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
+    (x,) = inputs
+    blocks = x.reshape(len(x), -1, 32)
+    greatest = np.abs(blocks).max(axis=2)
+    live = greatest >= LEAST
+    safe = np.where(live, greatest, np.float32(1))
+    scale = np.where(live, safe / np.float32(127), np.float32(0)).astype(np.float32)
+    inverse = np.where(live, np.float32(127) / safe, np.float32(0)).astype(np.float32)
+    q = np.rint(blocks * inverse[:, :, None]).astype(np.int8)
+    return q.reshape(x.shape), scale, q.sum(axis=2, dtype=np.int32)
+
+
+def _arguments(site: Site) -> Sequence[Argument]:
+    return Address("x"), Address("q"), Address("scale"), Address("sum"), site.dims["T"], site.dims["K"]
+
+
+def _cases(rng: np.random.Generator) -> Sequence[Case]:
+    cases = []
+    for t, k in ((1, 32), (3, 576), (40, 96)):
+        x = (rng.normal(0, 1, (t, k)) * 10.0 ** rng.integers(-40, 38, (t, 1))).astype(np.float32)
+        x[0, :32] = 0.0
+        x[-1, -1] = -0.0
+        cases.append(Case((x,), (ValueType.of(F32, t, k),), name=f"{t}×{k}"))
+    ties = (np.arange(64, dtype=np.float32) - 32 + np.float32(0.5)).reshape(1, 64)
+    ties[0, 0], ties[0, 63] = 127.0, -127.0
+    cases.append(Case((ties,), (ValueType.of(F32, 1, 64),), name="ties"))
+    return cases
+
+
+register(
+    Operator(
+        name="quantize",
+        since=1,
+        summary="Rounds each row to 8 bits with a scale for each block of 32.",
+        formula="scale[t, b] = max_i |x[t, b, i]| / 127;  q = round(x · (127 / max));  sum[t, b] = Σ_i q[t, b, i]",
+        inputs=(Port("x", (F32,), "T K", "rows"),),
+        outputs=(
+            Port("q", (I8,), "T K", "integers in ±127"),
+            Port("scale", (F32,), "T K/32", "scale of each block"),
+            Port("sum", (I32,), "T K/32", "sum of each block's integers"),
+        ),
+        relations=(
+            Relation(
+                "K is a multiple of 32",
+                lambda dims, attributes: (k := dims["K"].constant) is not None and k % 32 == 0,
+                "quantised weights come in blocks of 32: run this map with activations=\"float32\"",
+            ),
+        ),
+        reference=_reference,
+        exactness=BITWISE,
+        kernels=(Kernel("quantize.rows", _arguments, rows=True),),
+        cases=_cases,
+        numerics=(
+            "To nearest, ties to even. A block whose greatest magnitude is below 2⁻¹⁰⁰ becomes zeros.",
+            "NaN or infinity in x is PrecisionOverflow.",
+        ),
+        not_differentiable={"x": "rounding has no useful gradient"},
+    )
+)
