@@ -22,6 +22,13 @@ class Axis:
     dim: Dim
     name: str
 
+    @property
+    def binds(self) -> str:
+        """The name that this axis can bind: alone, or times a number (`32*B`); or nothing."""
+        if len(self.dim.terms) == 1 and len(self.dim.terms[0][0]) == 1:
+            return self.dim.terms[0][0][0]
+        return ""
+
 
 @dataclass(frozen=True)
 class Pattern:
@@ -108,6 +115,11 @@ def unify(
             elif dims[axis.name] != got:
                 because = f"{axis.name} from {origins[axis.name]}"
                 mismatches.append(Mismatch(port, index, axis.name, str(dims[axis.name]), because, str(got)))
+    for port, index, axis, got in expressions:
+        if axis.binds and axis.binds not in dims and got.constant is not None:
+            # Rounded down where it isn't a multiple; the comparison below then reports it.
+            dims[axis.binds] = Dim.of(got.constant // axis.dim.terms[0][1])
+            origins[axis.binds] = f"{port}[{index}]"
     for port, index, axis, got in expressions:
         names = sorted(axis.dim.symbols)
         if all(name in dims for name in names) and (value := axis.dim.substitute(dims)) != got:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from assay.graph.graph import ValueType
-from assay.ops.operator import BITWISE, Address, Argument, Array, Attributes, Case, Kernel, Operator, Port, Relation, Site
+from assay.kernels.sizes import BLOCK
+from assay.ops.operator import BITWISE, Address, Argument, Array, Attributes, Case, Kernel, Operator, Port, Site
 from assay.ops.registry import register
 from assay.tensor.dtype import F32, I8, I32
 
@@ -27,7 +28,7 @@ def _reference(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, 
 
 
 def _arguments(site: Site) -> Sequence[Argument]:
-    return Address("x"), Address("q"), Address("scale"), Address("sum"), site.dims["T"], site.dims["K"]
+    return Address("x"), Address("q"), Address("scale"), Address("sum"), site.dims["T"], site.dims["B"] * BLOCK
 
 
 def _cases(rng: np.random.Generator) -> Sequence[Case]:
@@ -49,18 +50,11 @@ register(
         since=1,
         summary="Rounds each row to 8 bits with a scale for each block of 32.",
         formula="scale[t, b] = max_i |x[t, b, i]| / 127;  q = round(x · (127 / max));  sum[t, b] = Σ_i q[t, b, i]",
-        inputs=(Port("x", (F32,), "T K", "rows"),),
+        inputs=(Port("x", (F32,), "T 32*B", "rows"),),
         outputs=(
-            Port("q", (I8,), "T K", "integers in ±127"),
-            Port("scale", (F32,), "T K/32", "scale of each block"),
-            Port("sum", (I32,), "T K/32", "sum of each block's integers"),
-        ),
-        relations=(
-            Relation(
-                "K is a multiple of 32",
-                lambda dims, attributes: (k := dims["K"].constant) is not None and k % 32 == 0,
-                "quantised weights come in blocks of 32: run this map with activations=\"float32\"",
-            ),
+            Port("q", (I8,), "T 32*B", "integers in ±127"),
+            Port("scale", (F32,), "T B", "scale of each block"),
+            Port("sum", (I32,), "T B", "sum of each block's integers"),
         ),
         reference=_reference,
         exactness=BITWISE,

@@ -85,7 +85,7 @@ def _ports(operator: Operator) -> Iterator[str]:
             yield f"{port.name}: {error}"
             return
     inputs = [patterns[port.name] for port in operator.inputs]
-    bound = {axis.name for item in inputs for axis in item.axes} | set(_integers(operator.attributes))
+    bound = {axis.binds for item in inputs for axis in item.axes} | set(_integers(operator.attributes))
     for name, item in patterns.items():
         yield from (f"{name}: no input binds {unbound}" for unbound in sorted(item.names - bound))
     rest = any(item.rest for item in inputs)
