@@ -14,7 +14,9 @@ CODE_FROM_DATA = ("eval", "exec", "compile", "__import__")
 MODULES = ("pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle", "joblib")
 HOME = r"(?<![\w.~-])/(?:home|root|Users|work|workspace|mnt|srv)/\w"
 SCRATCH = r"(?<![\w.~-])/(?:var/)?tmp/\w"
-INDEX = r"--(?:extra-)?index-url|--trusted-host|--find-links|PIP_\w*INDEX_URL|artifactory|/nexus/"
+ANYWHERE = r"127\.0\.0\.1|localhost|pypi\.org"
+OPTION = r"(?i:index-url|index_url|trusted-host|find-links)"
+INDEX = rf"{OPTION}[\"']?[ =,:]+[\"']?(?:file|https?)://(?!{ANYWHERE})"
 ADDRESS = r"(?<![\w.])(?:10|172\.(?:1[6-9]|2\d|3[01])|192\.168)\.\d{1,3}\.\d{1,3}(?:\.\d{1,3})?\b(?!\.)"
 LATER = r"\b(?:TO" r"DO|FIX" r"ME|X" r"XX|HA" r"CK)\b"
 SUFFIXES = {".py", ".md", ".toml", ".cfg", ".yml", ".yaml", ".sh", ".txt", ".ini", ""}
@@ -99,7 +101,8 @@ def test_safe_code_passes() -> None:
         'open("/work/main/x")',
         "/tmp/model.gguf",
         "pip install --index-url https://host/simple",
-        "PIP_EXTRA_INDEX_URL=x",
+        'setenv("PIP_EXTRA_INDEX_URL", "https://host/simple")',
+        "find-links = file:///opt/wheels",
         "http://10.1.2.3/simple",
         "http://192.168.1.7:8080",
         "# TODO: later",
@@ -115,6 +118,7 @@ def test_planted_traces_are_caught(text: str) -> None:
         "~/work/x",
         "https://pypi.org/simple",
         "127.0.0.1",
+        "PIP_INDEX_URL=http://127.0.0.1:8080/simple",
         "0.10.1.2",
         "docs/home/x",
         "version 10.2",
