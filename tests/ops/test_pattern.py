@@ -50,6 +50,19 @@ def test_expressions_are_checked_wherever_they_stand() -> None:
     assert wrong == [Mismatch("a", 1, "heads*head_dim", "576", because, "577")]
 
 
+def test_a_name_times_a_number_binds_the_quotient() -> None:
+    binding, wrong = bind("T 32*B", shape("T", 576))
+    assert (binding.dims["B"], wrong) == (Dim.of(18), [])
+    assert bind("T 32*B", shape("T", "64*n + 32"))[0].dims["B"] == Dim.of("2*n + 1")
+    assert bind("32*B; B", shape(64), shape(2))[1] == []
+    assert bind("B; 32*B", shape(2), shape(96))[1] == [
+        Mismatch("b", 0, "32*B", "64", "B = 2 from a[0]", "96")
+    ]
+    for got in (33, "n", "32*n + 1"):
+        wrong = bind("32*B", shape(got))[1]
+        assert wrong == [Mismatch("a", 0, "32*B", "a multiple of 32", "", str(Dim.of(got)))]
+
+
 def test_a_bare_attribute_is_checked_not_bound() -> None:
     assert bind("k", shape(3), k=3)[1] == []
     assert bind("k", shape(3), k=4)[1] == [Mismatch("a", 0, "k", "4", "k from an attribute", "3")]
@@ -82,7 +95,7 @@ def test_rest() -> None:
 
 
 def test_unknown_shapes_bind_nothing_and_cause_nothing() -> None:
-    binding, wrong = bind("T K; N 2*K", None, shape(3, 4))
+    binding, wrong = bind("T K; N K*N", None, shape(3, 4))
     assert (dict(binding.dims), wrong) == ({"N": Dim.of(3)}, [])
     with pytest.raises(KeyError, match="K"):
         shape_of("K", binding, {})

@@ -25,9 +25,10 @@ class Port:
     """One input or output: the element types that it admits and its dimensions.
 
     `dims` is a pattern of expressions parted by spaces, over names that are bound where they first stand
-    alone and must agree afterwards, and over integer attributes: `"T heads*head_dim"`. A leading `...` stands
-    for any dimensions, the same wherever it occurs in one operator; their product is bound to the name `...`.
-    An output that admits several types has that of the input `like`; an input may be like an earlier one.
+    alone (or times a number: `32*B`) and must agree afterwards, and over integer attributes:
+    `"T heads*head_dim"`. A leading `...` stands for any dimensions, the same wherever it occurs in one
+    operator; their product is bound to the name `...`. An output that admits several types has that of the
+    input `like`; an input may be like an earlier one.
     """
 
     name: str
@@ -84,7 +85,7 @@ class Address:
 
 @dataclass(frozen=True)
 class Scratch:
-    """Two words of kernel arguments: where the scratch of thread 0 lies, and the stride to the next thread's."""
+    """Kernel argument: where the scratch of thread 0 lies; thread t's is `t` times the size behind it."""
 
 
 Argument = Address | Scratch | Dim | int | float

@@ -28,7 +28,7 @@ def _lines(operator: Operator) -> Iterator[str]:
     if operator.relations:
         yield "## Relations\n"
         for relation in operator.relations:
-            yield f"- {relation.text}" + (f" (if not: {relation.hint})" if relation.hint else "")
+            yield f"- {relation.text}." + (f" If broken: {relation.hint}." if relation.hint else "")
         yield ""
     yield "## Numerics\n"
     yield from (f"- {rule}" for rule in operator.numerics)
@@ -47,9 +47,9 @@ def _port(port: Port, operator: Operator) -> tuple[str, ...]:
         dtypes += f" (as `{port.like}`)"
     doc = port.doc
     if port.name in operator.in_place:
-        doc += f" The memory of `{operator.in_place[port.name]}`, changed in place."
+        doc += f"; the memory of `{operator.in_place[port.name]}`"
     elif port.name in operator.in_place.values():
-        doc += " A state, changed in place."
+        doc += "; a state, changed in place"
     return f"`{port.name}`", dtypes, f"`[{', '.join(port.dims.split())}]`", doc
 
 
@@ -82,4 +82,4 @@ def _gradient(operator: Operator) -> Iterator[str]:
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in line] for line in lines]
-    return "".join(f"| {' | '.join(line)} |\n" for line in cells)
+    return "".join(f"| {' | '.join(line)} |\n".replace("|  |", "| |") for line in cells)

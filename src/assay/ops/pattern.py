@@ -85,7 +85,8 @@ def unify(
     """Bind the names of `patterns` (port name to pattern) from `shapes`, and list what disagrees.
 
     `integers` are attributes, which are bound from the start. A shape that isn't known (None) binds nothing.
-    Names that stand alone are bound first, by the first port that has them, so expressions stand anywhere.
+    Names that stand alone are bound first, by the first port that has them, then those times a number, so
+    expressions stand anywhere.
     """
     dims = {name: Dim.of(value) for name, value in integers.items()}
     origins = dict.fromkeys(integers, "an attribute")
@@ -116,10 +117,14 @@ def unify(
                 because = f"{axis.name} from {origins[axis.name]}"
                 mismatches.append(Mismatch(port, index, axis.name, str(dims[axis.name]), because, str(got)))
     for port, index, axis, got in expressions:
-        if axis.binds and axis.binds not in dims and got.constant is not None:
-            # Rounded down where it isn't a multiple; the comparison below then reports it.
-            dims[axis.binds] = Dim.of(got.constant // axis.dim.terms[0][1])
-            origins[axis.binds] = f"{port}[{index}]"
+        if axis.binds and axis.binds not in dims:
+            factor = axis.dim.terms[0][1]
+            quotient = Dim(tuple((monomial, count // factor) for monomial, count in got.terms))
+            if quotient * factor == got:
+                dims[axis.binds], origins[axis.binds] = quotient, f"{port}[{index}]"
+            else:
+                wanted = f"a multiple of {factor}"
+                mismatches.append(Mismatch(port, index, axis.text, wanted, "", str(got)))
     for port, index, axis, got in expressions:
         names = sorted(axis.dim.symbols)
         if all(name in dims for name in names) and (value := axis.dim.substitute(dims)) != got:
