@@ -152,7 +152,7 @@ def _kernel(load_cache, size: int):  # type: ignore[no-untyped-def]
                 store(target + 4 * i, load(outer + 4 * (d * row + i)) * inverse)
 
     def kernel(args, tid, nthreads):
-        """(q, keys, values, spans, pasts, table, y, S, P, heads, kv_heads, D, scale, window, scratch, scratch size)"""
+        """(q, keys, values, spans, pasts, table, y, S, P, heads, kv_heads, D, scale, window, scratch, its stride)"""
         q, keys, values = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
         spans, pasts, table, y = get_i64(args + 32), get_i64(args + 40), get_i64(args + 48), get_i64(args + 56)
         sequences, pages = get_i64(args + 64), get_i64(args + 72)

@@ -7,22 +7,22 @@ LOAD takes an address as left, STORE as right; UNARY operations ignore right. Ea
 from __future__ import annotations
 
 from assay.kernels.share import first_row
-from assay.kernels.sizes import ADD, CHAIN_BLOCK, CHAIN_SCRATCH, LOAD, MUL, SILU, STORE
+from assay.kernels.sizes import ADD, CHAIN_BLOCK, LOAD, MUL, SILU, STORE
 from assay.simd.mathf import exp
 from assay.simd.memory import get_i64, load, load_part, store, store_part
 from assay.simd.vector import splat
 
 def chain(args, tid, nthreads):
-    """(T, N, scratch, instructions, then four words for each instruction), all operands [T, N]."""
+    """(T, N, scratch, its stride, instructions, then four words for each instruction), all operands [T, N]."""
     rows, n = get_i64(args + 8), get_i64(args + 16)
-    scratch, count = get_i64(args + 24) + CHAIN_SCRATCH * tid, get_i64(args + 32)
+    scratch, count = get_i64(args + 24) + get_i64(args + 32) * tid, get_i64(args + 40)
     end = n * first_row(rows, tid + 1, nthreads)
     one = splat(1.0)
     for start in range(n * first_row(rows, tid, nthreads), end, CHAIN_BLOCK):
         size = min(CHAIN_BLOCK, end - start)
         whole = size // 16 * 16
         for index in range(count):
-            word = args + 40 + 32 * index
+            word = args + 48 + 32 * index
             operation, left, right = get_i64(word), get_i64(word + 16), get_i64(word + 24)
             target = scratch + 4 * CHAIN_BLOCK * get_i64(word + 8)
             a, b = scratch + 4 * CHAIN_BLOCK * left, scratch + 4 * CHAIN_BLOCK * right

@@ -9,7 +9,7 @@ import numpy as np
 
 from assay.kernels import ftile
 from assay.kernels.share import copy_columns, take
-from assay.kernels.sizes import BLOCK, DEPTH, DEQUANTISED, EDGE, PANEL, Q4_0, Q4_1, Q8_0, ROW_BLOCK, Format
+from assay.kernels.sizes import BLOCK, DEPTH, EDGE, PANEL, Q4_0, Q4_1, Q8_0, ROW_BLOCK, Format
 from assay.simd.memory import get_i64, load_f16, load_nibbles, load_quads, store
 from assay.simd.vector import convert_f32, splat_i32
 
@@ -21,10 +21,10 @@ def _plain(load: ftile.Loader, size: int):  # type: ignore[no-untyped-def]
     many = ftile.tile(tall, columns, load, size)
 
     def kernel(args, tid, nthreads):
-        """(x, w, y, T, K, N, scratch)"""
+        """(x, w, y, T, K, N, scratch, its stride)"""
         x, w, y = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
         rows, k, n = get_i64(args + 32), get_i64(args + 40), get_i64(args + 48)
-        edge = get_i64(args + 56) + EDGE * tid
+        edge = get_i64(args + 56) + get_i64(args + 64) * tid
         panels = (n + PANEL - 1) // PANEL
         row_blocks = (rows + ROW_BLOCK - 1) // ROW_BLOCK
         item = take(args)
@@ -64,10 +64,10 @@ def _quantised(form: Format):  # type: ignore[no-untyped-def]
     wide, minimum = form.bits == 8, form.minimum
 
     def kernel(args, tid, nthreads):
-        """(x, w, y, T, K, N, scratch)"""
+        """(x, w, y, T, K, N, scratch, its stride)"""
         x, w, y = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
         rows, k, n = get_i64(args + 32), get_i64(args + 40), get_i64(args + 48)
-        edge = get_i64(args + 56) + (EDGE + DEQUANTISED) * tid
+        edge = get_i64(args + 56) + get_i64(args + 64) * tid
         scratch = edge + EDGE
         panels, blocks = (n + PANEL - 1) // PANEL, k // BLOCK
         row_blocks = (rows + ROW_BLOCK - 1) // ROW_BLOCK

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from assay.kernels.qtile import tall, tile, width
 from assay.kernels.share import copy_columns, take
-from assay.kernels.sizes import EDGE, PANEL, Q4_0, Q4_1, Q8_0, ROW_BLOCK, Format
+from assay.kernels.sizes import PANEL, Q4_0, Q4_1, Q8_0, ROW_BLOCK, Format
 from assay.simd.memory import get_i64
 
 
@@ -20,11 +20,11 @@ def _kernel(form: Format):  # type: ignore[no-untyped-def]
     record = form.record
 
     def kernel(args, tid, nthreads):
-        """(q, scale, sum, w, y, T, K, N, scratch)"""
+        """(q, scale, sum, w, y, T, K, N, scratch, its stride)"""
         a, scales, sums = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
         w, y = get_i64(args + 32), get_i64(args + 40)
         rows, k, n = get_i64(args + 48), get_i64(args + 56), get_i64(args + 64)
-        edge = get_i64(args + 72) + EDGE * tid
+        edge = get_i64(args + 72) + get_i64(args + 80) * tid
         blocks, panels = k // 32, (n + PANEL - 1) // PANEL
         side = 4 * blocks
         if rows == 1:

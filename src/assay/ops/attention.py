@@ -45,7 +45,7 @@ def _arguments(site: Site) -> Sequence[Argument]:
     ports = tuple(map(Address, ("q", "keys", "values", "spans", "pasts", "table", "y")))
     return (
         *ports, site.dims["S"], site.dims["P"], heads, kv_heads, d, site.number("scale"), site.integer("window"),
-        Scratch(), attention_scratch(heads // kv_heads, d),
+        Scratch(),
     )  # fmt: skip
 
 

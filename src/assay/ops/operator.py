@@ -85,7 +85,7 @@ class Address:
 
 @dataclass(frozen=True)
 class Scratch:
-    """Kernel argument: where the scratch of thread 0 lies; thread t's is `t` times the size behind it."""
+    """Two words of kernel arguments: where the scratch of thread 0 lies, and the stride to the next thread's."""
 
 
 Argument = Address | Scratch | Dim | int | float

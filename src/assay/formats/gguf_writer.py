@@ -1,0 +1,132 @@
+"""Write a GGUF file, version 3. The file appears whole and readable, or not at all."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from assay.errors import FormatError
+from assay.formats import gguf_types as types
+from assay.formats.gguf import open_gguf
+from assay.formats.gguf_types import MetadataValue
+from assay.tensor.dtype import DType
+
+Row: TypeAlias = tuple[str, DType, tuple[int, ...], bytes | npt.NDArray[np.uint8]]
+
+
+def write_gguf(
+    path: Path, metadata: Mapping[str, MetadataValue | np.generic], tensors: Iterable[Row]
+) -> None:
+    """Write metadata and tensors (name, dtype, row-major shape, bytes) in the order given.
+
+    An int is stored as uint32 where it fits, else as int32, uint64 or int64; a float as float32 where that is
+    exact; a NumPy scalar keeps its type. Raises FormatError for what couldn't be read, before `path` changes.
+    """
+    rows = [(name, dtype, shape, _view(data)) for name, dtype, shape, data in tensors]
+    alignment = metadata.get("general.alignment", types.DEFAULT_ALIGNMENT)
+    if not isinstance(alignment, int) or alignment < 1:
+        raise FormatError("an alignment that can't be", place="key 'general.alignment'", got=repr(alignment))
+    header = [types.MAGIC, struct.pack("<IQQ", types.VERSIONS[-1], len(rows), len(metadata))]
+    for key, value in metadata.items():
+        code, encoded = _encoded(key, value)
+        header += [_string(key), struct.pack("<I", code), encoded]
+    offset = 0
+    for name, dtype, shape, data in rows:
+        if dtype not in types.TENSOR_CODES:
+            raise FormatError(
+                "a tensor type that isn't supported",
+                place=f"tensor {name!r}",
+                want=types.SUPPORTED_NAMES,
+                got=str(dtype),
+            )
+        header += [
+            _string(name),
+            struct.pack(f"<I{len(shape)}Q", len(shape), *reversed(shape)),
+            struct.pack("<IQ", types.TENSOR_CODES[dtype], offset),
+        ]
+        offset += -(-len(data) // alignment) * alignment
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        parts: list[bytes | memoryview] = [b"".join(header), *(data for _, _, _, data in rows)]
+        with partial.open("wb") as file:
+            for part in parts:
+                file.write(part)
+                file.write(bytes(-file.tell() % alignment))
+            file.flush()
+            os.fsync(file.fileno())
+        with open_gguf(partial) as written:
+            for name, _, _, data in rows:
+                if written.tensor(name).nbytes != len(data):
+                    raise FormatError(
+                        "a tensor's bytes don't fill its shape",
+                        place=f"tensor {name!r}",
+                        want=f"{written.tensor(name).nbytes} bytes",
+                        got=f"{len(data)} bytes",
+                    )
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _view(data: bytes | npt.NDArray[np.uint8]) -> memoryview:
+    return data.data if isinstance(data, np.ndarray) else memoryview(data)
+
+
+def _string(text: str) -> bytes:
+    try:
+        raw = text.encode()
+    except UnicodeEncodeError as error:
+        raise FormatError("text that UTF-8 can't hold", place=ascii(text), got=error.reason) from error
+    return struct.pack("<Q", len(raw)) + raw
+
+
+def _encoded(key: str, value: MetadataValue | np.generic) -> tuple[int, bytes]:
+    """The value's type code, and its bytes."""
+    if isinstance(value, str):
+        return types.STRING, _string(value)
+    if isinstance(value, np.ndarray):
+        code = _code(key, value.dtype)
+        return types.ARRAY, struct.pack("<IQ", code, value.size) + value.astype(types.SCALARS[code]).tobytes()
+    if isinstance(value, tuple):
+        items = [_encoded(key, item) for item in value]
+        codes = {code for code, _ in items} or {types.STRING}
+        if codes not in ({types.STRING}, {types.ARRAY}):
+            raise FormatError(
+                "a tuple of this kind can't be stored",
+                place=f"key {key!r}",
+                want="strings only, or arrays only; numbers as a NumPy array",
+                got=f"value types {sorted(codes)}",
+            )
+        return types.ARRAY, struct.pack("<IQ", codes.pop(), len(items)) + b"".join(data for _, data in items)
+    scalar = value if isinstance(value, np.generic) else _scalar(key, value)
+    code = _code(key, scalar.dtype)
+    return code, scalar.astype(types.SCALARS[code]).tobytes()
+
+
+def _code(key: str, dtype: np.dtype[np.generic]) -> int:
+    code = types.SCALAR_CODES.get(dtype.newbyteorder("<"))
+    if code is None:
+        raise FormatError("a type that GGUF doesn't have", place=f"key {key!r}", got=str(dtype))
+    return code
+
+
+def _scalar(key: str, value: bool | int | float) -> np.generic:
+    if isinstance(value, bool):
+        return np.bool_(value)
+    if isinstance(value, float):
+        with np.errstate(over="ignore"):
+            single = np.float32(value)
+        return np.float64(value) if float(single) != value and value == value else single
+    if not -(1 << 63) <= value < 1 << 64:
+        raise FormatError(
+            "a number that GGUF can't hold", place=f"key {key!r}", want="64 bits", got=str(value)
+        )
+    if value < 0:
+        return np.int32(value) if value >= -(1 << 31) else np.int64(value)
+    return np.uint32(value) if value < 1 << 32 else np.uint64(value)

@@ -1,0 +1,199 @@
+"""Dequantisation and quantisation against the `gguf` package, bit for bit."""
+
+from __future__ import annotations
+
+import struct
+
+import gguf
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from assay.errors import PrecisionOverflow
+from assay.formats.quant import dequantise, quantise
+from assay.tensor import dtype as dtypes
+from assay.tensor.dtype import BF16, F16, F32, Q4_0, Q4_1, Q8_0, DType
+
+KINDS = {
+    F32: gguf.GGMLQuantizationType.F32,
+    F16: gguf.GGMLQuantizationType.F16,
+    BF16: gguf.GGMLQuantizationType.BF16,
+    Q4_0: gguf.GGMLQuantizationType.Q4_0,
+    Q4_1: gguf.GGMLQuantizationType.Q4_1,
+    Q8_0: gguf.GGMLQuantizationType.Q8_0,
+}
+BLOCKS = (Q4_0, Q4_1, Q8_0)
+HALVES = {
+    "zero": 0x0000,
+    "negative zero": 0x8000,
+    "least denormal": 0x0001,
+    "greatest denormal": 0x03FF,
+    "least normal": 0x0400,
+    "greatest": 0x7BFF,
+    "infinity": 0x7C00,
+    "minus infinity": 0xFC00,
+    "quiet NaN": 0x7E01,
+    "signalling NaN": 0x7D01,
+    "one": 0x3C00,
+}
+
+
+def by_gguf(raw: npt.NDArray[np.uint8], dtype: DType, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+    rows = raw.reshape(-1, dtype.nbytes(shape[-1]))
+    with np.errstate(all="ignore"):
+        values: npt.NDArray[np.float32] = gguf.quants.dequantize(rows, KINDS[dtype]).reshape(shape)
+    return values
+
+
+def assert_same_bits(ours: npt.NDArray[np.float32], theirs: npt.NDArray[np.float32]) -> None:
+    assert ours.dtype == theirs.dtype == np.float32 and ours.shape == theirs.shape
+    assert np.array_equal(ours.view(np.uint32), theirs.view(np.uint32))
+
+
+def test_the_comparer_sees_a_nan() -> None:
+    one, nan = np.ones(1, np.float32), np.full(1, np.nan, np.float32)
+    assert_same_bits(nan, nan)
+    for pair in ((one, nan), (nan, one), (nan, -nan), (0 * one, -0.0 * one)):
+        with pytest.raises(AssertionError):
+            assert_same_bits(*pair)
+
+
+@pytest.mark.parametrize("dtype", KINDS, ids=str)
+@settings(max_examples=60)
+@given(data=st.data())
+def test_any_bytes_dequantise_as_by_gguf(dtype: DType, data: st.DataObject) -> None:
+    rows, blocks = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 9))
+    shape = (rows, blocks * dtype.block)
+    raw = data.draw(hnp.arrays(np.uint8, rows * blocks * dtype.size))
+    assert_same_bits(dequantise(raw, dtype, shape), by_gguf(raw, dtype, shape))
+
+
+@pytest.mark.parametrize("scale", HALVES)
+@pytest.mark.parametrize("dtype", BLOCKS, ids=str)
+def test_special_scales(dtype: DType, scale: str) -> None:
+    """Every stored integer under each special scale, and under each minimum where the type has one."""
+    for minimum in HALVES.values() if dtype is Q4_1 else (None,):
+        head = struct.pack("<H", HALVES[scale]) + (b"" if minimum is None else struct.pack("<H", minimum))
+        steps = [bytes(range(i, i + 32)) for i in range(0, 256, 32)]
+        if dtype is not Q8_0:
+            steps = [
+                bytes(i % 16 | (i * 7 % 16) << 4 for i in range(start, start + 16)) for start in range(16)
+            ]
+        raw = np.frombuffer(b"".join(head + step for step in steps), np.uint8)
+        shape = (len(steps), 32)
+        assert_same_bits(dequantise(raw, dtype, shape), by_gguf(raw, dtype, shape))
+
+
+def test_every_half() -> None:
+    raw = np.arange(1 << 16, dtype=np.uint16).view(np.uint8)
+    for dtype in (F16, BF16):
+        assert_same_bits(dequantise(raw, dtype, (1 << 16,)), by_gguf(raw, dtype, (1 << 16,)))
+
+
+def test_by_hand() -> None:
+    """Element i is in the low half of byte i, element i + 16 in its high half."""
+    steps = np.arange(16, dtype=np.uint8) | 15 << 4
+    head = np.array([0.5, -2], np.float16).view(np.uint8)
+    values = dequantise(np.concatenate([head, steps]), Q4_1, (32,))
+    assert values.tolist() == [i / 2 - 2 for i in range(16)] + [5.5] * 16
+    values = dequantise(np.concatenate([head[:2], steps]), Q4_0, (32,))
+    assert values.tolist() == [(i - 8) / 2 for i in range(16)] + [3.5] * 16
+    values = dequantise(
+        np.concatenate([head[:2], np.arange(-16, 16).astype(np.int8).view(np.uint8)]), Q8_0, (32,)
+    )
+    assert values.tolist() == [i / 2 for i in range(-16, 16)]
+
+
+@pytest.mark.parametrize("dtype", KINDS, ids=str)
+def test_large_and_odd_shapes(dtype: DType) -> None:
+    """More blocks than one chunk of the loop, in rank 1 to 4, from bytes that aren't contiguous."""
+    rng = np.random.default_rng(0)
+    for shape in ((4097 * 32,), (129, 32 * 33), (3, 5, 64), (2, 1, 3, 32)):
+        raw = rng.integers(0, 256, dtype.nbytes(int(np.prod(shape))), np.uint8)
+        apart = np.repeat(raw, 2)[::2]
+        assert_same_bits(dequantise(apart, dtype, shape), by_gguf(raw, dtype, shape))
+
+
+FLOATS = st.floats(-1e4, 1e4, width=32, allow_subnormal=False)
+
+
+@pytest.mark.parametrize("dtype", KINDS, ids=str)
+@settings(max_examples=60)
+@given(x=hnp.arrays(np.float32, st.tuples(st.integers(1, 4), st.sampled_from([32, 96])), elements=FLOATS))
+@example(x=np.zeros((1, 32), np.float32))
+@example(x=-np.zeros((1, 32), np.float32))
+@example(x=np.full((1, 32), -3, np.float32))
+@example(x=np.tile(np.array([127, -127, 0.5, -0.5, 1.5, -1.5, 63.5, -63.5], np.float32), (2, 4)))
+@example(x=np.linspace(-8, 7, 32, dtype=np.float32)[None])
+@example(x=np.full((1, 32), 3e38, np.float32))
+def test_quantise_as_gguf(dtype: DType, x: npt.NDArray[np.float32]) -> None:
+    with np.errstate(all="ignore"):
+        theirs = gguf.quants.quantize(x, KINDS[dtype]).view(np.uint8).reshape(-1)
+    assert np.array_equal(quantise(x, dtype), theirs)
+
+
+@pytest.mark.parametrize("dtype", KINDS, ids=str)
+def test_quantise_normal_values(dtype: DType) -> None:
+    """More blocks than one chunk of the loop; and the way back errs by no more than the type's step.
+
+    Half a step of the block, plus what rounding the float16 scale and minimum adds; q4_0 has 15 steps for 16
+    values, so the end away from its peak may be a whole step off.
+    """
+    x = np.random.default_rng(1).normal(size=(300, 32 * 16)).astype(np.float32)
+    raw = quantise(x, dtype)
+    assert np.array_equal(raw, gguf.quants.quantize(x, KINDS[dtype]).view(np.uint8).reshape(-1))
+    blocks = np.abs(x.reshape(-1, 32))
+    peak = blocks.max(axis=1, keepdims=True)
+    bound = {
+        F32: 0 * peak,
+        F16: blocks * 2**-11 + 2**-25,
+        BF16: blocks * 2**-8,
+        Q8_0: peak * (0.5 / 127 + 2**-10),
+        Q4_0: peak * (1 / 8 + 2**-10),
+        Q4_1: peak * (1 / 15 + 2**-9),
+    }[dtype]
+    error = np.abs(dequantise(raw, dtype, x.shape).reshape(-1, 32) - x.reshape(-1, 32))
+    assert (error <= bound).all()
+
+
+def test_bfloat16_of_every_kind() -> None:
+    """Ties go to even, NaNs stay NaN, the largest floats round to infinity."""
+    special = np.array([0, 1 << 31, 1, 0x7F800000, 0xFF800000, 0x7F800001, 0xFFC00000, 0x7FFFFFFF, 0x7F7FFFFF,
+                        0x3F808000, 0x3F818000, 0x3F808001], np.uint32)  # fmt: skip
+    bits = np.concatenate([special, np.random.default_rng(2).integers(0, 1 << 32, 4084, np.uint32)])
+    ours = quantise(bits.view(np.float32), BF16).view(np.uint16)
+    theirs = (
+        gguf.quants.quantize(bits.view(np.float32).reshape(-1, 32), KINDS[BF16]).view(np.uint16).reshape(-1)
+    )
+    assert np.array_equal(ours, theirs)
+    assert ours[9] == 0x3F80 and ours[10] == 0x3F82 and ours[11] == 0x3F81 and ours[8] == 0x7F80
+
+
+@pytest.mark.parametrize("dtype", BLOCKS, ids=str)
+def test_blocks_hold_finite_values_only(dtype: DType) -> None:
+    for bad in (np.inf, -np.inf, np.nan):
+        x = np.ones((3, 64), np.float32)
+        x[1, 40] = bad
+        with pytest.raises(PrecisionOverflow) as caught:
+            quantise(x, dtype)
+        assert (caught.value.place, caught.value.want) == ("block 3", "finite values")
+
+
+def test_misuse() -> None:
+    for raw, dtype, shape in (
+        (np.zeros(17, np.uint8), Q4_0, (32,)),
+        (np.zeros(18, np.uint8), Q4_0, (2, 16)),
+        (np.zeros(18, np.uint8), Q4_0, (33,)),
+        (np.zeros(8, np.uint8), dtypes.I64, (1,)),
+    ):
+        with pytest.raises(ValueError):
+            dequantise(raw, dtype, shape)
+    with pytest.raises(ValueError):
+        quantise(np.zeros((2, 16), np.float32), Q8_0)
+    with pytest.raises(ValueError):
+        quantise(np.zeros(32, np.float64), Q8_0)
+    with pytest.raises(ValueError):
+        quantise(np.zeros(32, np.float32), dtypes.I8)
