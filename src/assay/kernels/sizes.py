@@ -32,6 +32,20 @@ CHAIN_BLOCK = 256
 CHAIN_SCRATCH = 4 * CHAIN_BLOCK * REGISTERS
 
 
+LINE = 64
+"""Bytes of a cache line: apart by that much, two words don't slow each other down."""
+ENTRY_BYTES = 24
+"""Bytes of one entry of a tape."""
+
+
+class CONTROL:
+    """Offsets in a team's control block; see kernels/team.py."""
+
+    EPOCH, ARRIVED, PASSED, SLEEPERS, TAPE = (LINE * index for index in range(5))
+    LENGTH, COUNTERS, STOP, SYSCALL, FUTEX = (4 * LINE + 8 * index for index in range(1, 6))
+    BYTES = 5 * LINE
+
+
 @dataclass(frozen=True)
 class Format:
     """A block format as packed: bits of an integer, what was added to make it unsigned, whether it has a minimum."""

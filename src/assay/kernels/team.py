@@ -17,14 +17,13 @@ from __future__ import annotations
 
 from numba import njit
 
+from assay.kernels.sizes import CONTROL, ENTRY_BYTES, LINE
 from assay.simd.memory import atomic_get, atomic_put, fetch_add, get_i64, put_i64
 from assay.simd.threads import DEFAULT_STATE, float_state, invoke, pause, set_float_state, system_call
 
-LINE = 64
-EPOCH, ARRIVED, PASSED, SLEEPERS, SETTINGS = (LINE * index for index in range(5))
-TAPE, LENGTH, COUNTERS, STOP, SYSCALL, FUTEX = (SETTINGS + 8 * index for index in range(6))
-CONTROL_BYTES = SETTINGS + LINE
-ENTRY_BYTES = 24
+EPOCH, ARRIVED, PASSED, SLEEPERS = CONTROL.EPOCH, CONTROL.ARRIVED, CONTROL.PASSED, CONTROL.SLEEPERS
+TAPE, LENGTH, COUNTERS, STOP = CONTROL.TAPE, CONTROL.LENGTH, CONTROL.COUNTERS, CONTROL.STOP
+SYSCALL, FUTEX = CONTROL.SYSCALL, CONTROL.FUTEX
 SPINS = 2000
 """Pauses before a waiter sleeps: about 20 µs."""
 WAIT, WAKE = 128, 129  # FUTEX_WAIT and FUTEX_WAKE, private to the process
@@ -100,3 +99,9 @@ def work(control, tid, nthreads):
         if get_i64(control + STOP) != 0:
             return
         perform(control, tid, nthreads)
+
+
+def dismiss(control, tid, nthreads):
+    """Wake the workers, who find STOP and return."""
+    fetch_add(control + EPOCH, 1)
+    wake(control, EPOCH)

@@ -1,0 +1,131 @@
+"""Runs a graph's plans on a device: explicit, synchronous, with typed failures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.compiler.plan import Compiler, Plan
+from assay.errors import ContractError, PrecisionOverflow
+from assay.graph.graph import Graph
+from assay.kernels.cache import Progress, addresses
+from assay.ops.resolution import place_of
+from assay.runtime.cpu import Cpu
+from assay.runtime.tape import Tape
+from assay.tensor.buffer import Buffer
+
+Arrays = Mapping[str, NDArray[np.generic]]
+
+
+class Executor:
+    """One graph on one device. Plans are made for buckets of the symbols' sizes and kept.
+
+    `buckets` lists, for each symbol, the sizes that plans are made for, ascending; a run takes the smallest that hold it.
+    All plans share one arena, which grows to the largest. Not thread-safe: one run at a time.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        device: Cpu,
+        weights: Mapping[str, Buffer],
+        states: Mapping[str, Buffer],
+        buckets: Mapping[str, Sequence[int]],
+        *,
+        gap: int = 0,
+    ) -> None:
+        self.graph = graph
+        self.device = device
+        self.buckets = buckets
+        self.runs = 0
+        """Tapes run so far."""
+        self._compiler = Compiler(graph)
+        self._fixed = {name: buffer.address for name, buffer in {**weights, **states}.items()}
+        self._kept = (weights, states)
+        self._gap = gap
+        self._arena: Buffer | None = None
+        self._ready: dict[tuple[int, ...], _Ready] = {}
+
+    def plan(self, binding: Mapping[str, int]) -> Plan:
+        """The plan that a run with these sizes takes. Raises ContractError when a size is above every bucket."""
+        return self._compiler.plan(self._bucket(binding), gap=self._gap)
+
+    def prepare(self, bindings: Sequence[Mapping[str, int]], progress: Progress | None = None) -> None:
+        """Make plans ahead and compile their kernels, so that no run has to."""
+        plans = [self.plan(binding) for binding in bindings]
+        addresses([kernel for plan in plans for kernel in plan.kernels], progress)
+
+    def run(self, binding: Mapping[str, int], inputs: Arrays) -> dict[str, NDArray[np.generic]]:
+        """Run the graph once. Inputs have the shapes that `binding` gives them.
+
+        Outputs are views of the arena that the next run overwrites. Raises ContractError for inputs that don't fit and
+        PrecisionOverflow, naming the first node, when a value left its dtype's range.
+        """
+        bucket = self._bucket(binding)
+        key = tuple(bucket.values())
+        ready = self._ready.get(key)
+        if ready is None or ready.arena is not self._arena:
+            ready = self._ready[key] = self._make(bucket)
+        for name in self.graph.inputs:
+            ready.write(name, inputs[name])
+        ready.tape.bind(binding)
+        self.device.launch(ready.tape)
+        self.runs += 1
+        launch = ready.tape.faulty()
+        if launch is not None:
+            node = self.graph.nodes[launch.nodes[-1]]
+            raise PrecisionOverflow(
+                "a value left its dtype's range",
+                place=f"{self.graph.name} › {place_of(node)}",
+                want="finite values that the dtype can hold",
+                got="infinity or not a number",
+                hint='damaged weights, or activations that need activations="float32"',
+            )
+        return {name: ready.read(name, binding) for name in self.graph.outputs}
+
+    def _bucket(self, binding: Mapping[str, int]) -> dict[str, int]:
+        chosen = {}
+        for symbol in self.graph.symbols:
+            sizes = self.buckets[symbol]
+            chosen[symbol] = next((size for size in sizes if size >= binding[symbol]), 0)
+            if chosen[symbol] == 0:
+                raise ContractError(
+                    "a size above every bucket", place=f"{self.graph.name} › {symbol}", want=f"at most {sizes[-1]}", got=str(binding[symbol])
+                )
+        return chosen
+
+    def _make(self, bucket: Mapping[str, int]) -> _Ready:
+        plan = self._compiler.plan(bucket, gap=self._gap)
+        needed = plan.arena + plan.scratch * self.device.team.nthreads
+        if self._arena is None or self._arena.nbytes < needed:
+            self._ready.clear()
+            self._arena = None
+            self._arena = self.device.allocate(needed, owner=f"{self.graph.name} arena")
+        return _Ready(plan, addresses(plan.kernels), self._fixed, self._arena)
+
+
+class _Ready:
+    """A plan bound to the arena: its tape, and where inputs and outputs lie."""
+
+    def __init__(self, plan: Plan, kernels: Mapping[str, int], fixed: Mapping[str, int], arena: Buffer) -> None:
+        self.arena = arena
+        self._plan = plan
+        places = {**fixed, **{name: arena.address + offset for name, offset in plan.offsets.items()}}
+        places |= {name: fixed[state] for name, state in plan.aliases.items()}
+        self.tape = Tape(plan, kernels, places, arena.address + plan.arena)
+
+    def write(self, name: str, array: NDArray[np.generic]) -> None:
+        """Copy an input to its place; its dtype must be the graph's and its size within the plan's."""
+        kind = self._plan.graph.types[name]
+        if array.dtype != kind.dtype.numpy or array.nbytes > kind.nbytes(self._plan.bound):
+            raise ContractError(
+                "an input doesn't fit", place=f"{self._plan.graph.name} › {name}", want=str(kind), got=f"{array.dtype}{list(array.shape)}"
+            )
+        self.arena.array(array.dtype, array.shape, offset=self._plan.offsets[name])[...] = array
+
+    def read(self, name: str, binding: Mapping[str, int]) -> NDArray[np.generic]:
+        kind = self._plan.graph.types[name]
+        shape = tuple(dim.at(binding) for dim in kind.shape)
+        return self.arena.array(kind.dtype.numpy, shape, offset=self._plan.offsets[name])

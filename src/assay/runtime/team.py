@@ -1,0 +1,89 @@
+"""A team of threads that runs tapes: the caller is thread 0, the others wait in native code between runs."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import platform
+import threading
+import weakref
+
+import numpy as np
+
+from assay.errors import HardwareFault
+from assay.kernels.cache import Progress, addresses
+from assay.kernels.call import ENTRY
+from assay.kernels.sizes import CONTROL
+
+_FUTEX = {"x86_64": 202, "AMD64": 202, "aarch64": 98, "arm64": 98}
+
+
+class Team:
+    """`nthreads` threads, started at the first run and again in a child process after a fork.
+
+    One run at a time: a second caller waits. While a tape runs no Python runs in it, and the interpreter is free.
+    """
+
+    def __init__(self, nthreads: int, progress: Progress | None = None) -> None:
+        if nthreads < 1:
+            raise ValueError(f"a team of {nthreads} threads")
+        if platform.system() != "Linux" or platform.machine() not in _FUTEX:
+            raise HardwareFault(
+                "this system is not supported",
+                want="Linux on x86-64 or AArch64",
+                got=f"{platform.system()} on {platform.machine()}",
+            )
+        self.nthreads = nthreads
+        entries = addresses(["team.lead", "team.work", "team.dismiss"], progress)
+        self._lead, self._work, self._dismiss = (ENTRY(address) for address in entries.values())
+        self._lock = threading.Lock()
+        self._process = -1
+        self._workers: list[threading.Thread] = []
+        self._control = np.zeros(0, np.int64)
+        _teams.add(self)
+
+    def run(self, tape: int, length: int, counters: int) -> None:
+        """Run the tape of `length` entries at address `tape`; see kernels/team.py. Returns when all threads are done."""
+        with self._lock:
+            if self._process != os.getpid():
+                self._start()
+            control = self._control
+            control[CONTROL.TAPE // 8] = tape
+            control[CONTROL.LENGTH // 8] = length
+            control[CONTROL.COUNTERS // 8] = counters
+            self._lead(control.ctypes.data, 0, self.nthreads)
+
+    def close(self) -> None:
+        """Let the workers return; the next run starts new ones."""
+        with self._lock:
+            if self._process == os.getpid() and self._workers:
+                self._control[CONTROL.STOP // 8] = 1
+                self._dismiss(self._control.ctypes.data, 0, self.nthreads)
+                for worker in self._workers:
+                    worker.join()
+            self._process = -1
+            self._workers = []
+
+    def _start(self) -> None:
+        raw = np.zeros(CONTROL.BYTES // 8 + 8, np.int64)
+        start = -raw.ctypes.data % 64 // 8
+        self._control = raw[start : start + CONTROL.BYTES // 8]
+        self._control[CONTROL.SYSCALL // 8] = ctypes.cast(ctypes.CDLL(None).syscall, ctypes.c_void_p).value or 0
+        self._control[CONTROL.FUTEX // 8] = _FUTEX[platform.machine()]
+        self._process = os.getpid()
+        self._workers = []
+        for tid in range(1, self.nthreads):
+            arguments = (self._control.ctypes.data, tid, self.nthreads)
+            worker = threading.Thread(target=self._work, args=arguments, name=f"assay-{tid}", daemon=True)
+            worker.start()
+            self._workers.append(worker)
+
+
+_teams: weakref.WeakSet[Team] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for team in list(_teams):
+        team.close()
