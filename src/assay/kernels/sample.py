@@ -1,0 +1,257 @@
+"""Choice of tokens, numerics rule 16: temperature, then top-k, then top-p, then one seeded draw.
+
+Weights are integers (simd.fixed), so sums of them are exact and every order of adding gives the cumulative sums in
+candidate order: nothing is ever sorted. All three choices are one question: which is the first candidate, by (logit
+descending, id ascending), at which the cumulative count or weight reaches a limit? `reach` answers it by collecting
+bands of logits below the greatest until the limit lies in one, then by radix selection over that band's bits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from assay.simd.fixed import FRACTION_BITS, add_fixed, fixed, lane_bits, lowest_bit, no_fixed, sum_fixed
+from assay.simd.mathf import LN2, exp, log64, multiply_high
+from assay.simd.memory import (
+    f32_bits, get_f32, get_i32, get_i64, load, load_part, put_f32, put_i32, put_i64, store,
+)  # fmt: skip
+from assay.simd.vector import any_lane, lane_numbers, select, splat, splat_i32, tree_max
+
+NAN = np.float32(np.nan)
+INFINITY = np.float32(np.inf)
+ZERO = np.float32(0.0)
+ONE = np.float32(1.0)
+TWO = np.float32(2.0)
+NARROW = np.float32(4.0)
+"""The first band's width, in temperatures: often enough for the limit to lie in it."""
+WIDE = np.float32(32.0)
+"""The widest band tried: a logit this far below the greatest has no weight, so the next band takes all that is left."""
+WORD = 0xFFFFFFFF
+TABLE = 256 * 16
+"""Bytes of the table of one digit: an int64 count and an int64 weight for each of its values."""
+
+
+def scratch(vocabulary: int) -> int:
+    """Bytes that one thread needs: the table, the candidates of a band, and a row of weights."""
+    return TABLE + 8 * vocabulary + -(-4 * vocabulary // 64) * 64
+
+
+def sample(args, tid, nthreads):
+    """logits[R, V], then temperature, top_k, top_p, seed, choice, position, all [R] → tokens[R], logprob[R].
+
+    Words: these nine addresses in order, R, V, the scratch of thread 0, the bytes of scratch per thread.
+    """
+    logits, temperatures = get_i64(args + 8), get_i64(args + 16)
+    top_ks, top_ps = get_i64(args + 24), get_i64(args + 32)
+    seeds, choices, positions = get_i64(args + 40), get_i64(args + 48), get_i64(args + 56)
+    tokens, logprobs = get_i64(args + 64), get_i64(args + 72)
+    rows, n = get_i64(args + 80), get_i64(args + 88)
+    space = get_i64(args + 96) + tid * get_i64(args + 104)
+    weights = space + TABLE + 8 * n
+    for r in range(rows * tid // nthreads, rows * (tid + 1) // nthreads):
+        x = logits + 4 * r * n
+        temperature = get_f32(temperatures + 4 * r)
+        top_k, top_p = get_i32(top_ks + 4 * r), get_f32(top_ps + 4 * r)
+        greatest = maximum(x, n)
+        if not (ZERO <= temperature < INFINITY and top_k >= 0 and top_p >= ZERO and greatest == greatest):
+            put_i32(tokens + 4 * r, -1)
+            put_f32(logprobs + 4 * r, NAN)
+            continue
+        total = weigh(x, n, greatest, ONE, weights)
+        if temperature == ZERO:
+            token = index_of(x, n, greatest)
+        else:
+            mass = total
+            if temperature != ONE:
+                mass = weigh(x, n, greatest, ONE / temperature, weights)
+            if 0 < top_k < n:
+                _, mass = reach(x, weights, n, greatest, temperature, True, top_k, space)
+            if top_p < ONE:
+                _, mass = reach(x, weights, n, greatest, temperature, False, share(mass, top_p), space)
+            random = philox(get_i64(seeds + 8 * r), get_i32(positions + 4 * r), get_i32(choices + 4 * r))
+            limit = multiply_high(random, mass) + 1
+            token, _ = reach(x, weights, n, greatest, temperature, False, limit, space)
+        put_i32(tokens + 4 * r, token)
+        put_f32(logprobs + 4 * r, log_probability(get_f32(x + 4 * token), greatest, total))
+
+
+@njit(inline="always")
+def load_row(x, i, n, fill):
+    """Lanes i to i + 15 of a row of n floats, `fill` behind its end."""
+    if i + 16 <= n:
+        return load(x + 4 * i)
+    return select(lane_numbers() < splat_i32(n - i), load_part(x + 4 * i, n - i), splat(fill))
+
+
+@njit(inline="always")
+def maximum(x, n):
+    """The greatest of n floats, or NaN where one is NaN."""
+    top = splat(-INFINITY)
+    strange = top != top
+    for i in range(0, n, 16):
+        v = load_row(x, i, n, -INFINITY)
+        strange = strange | (v != v)
+        top = select(v > top, v, top)
+    return NAN if any_lane(strange) else tree_max(top)
+
+
+@njit(inline="always")
+def index_of(x, n, value):
+    """The lowest index at which `value` stands; it does."""
+    i = 0
+    while not any_lane(load_row(x, i, n, NAN) == splat(value)):
+        i += 16
+    while get_f32(x + 4 * i) != value:
+        i += 1
+    return i
+
+
+@njit
+def weigh(x, n, greatest, inverse, weights):
+    """Store exp((x − greatest) · inverse), 1 for the greatest even if infinite; the exact sum of the weights."""
+    sums = no_fixed()
+    top, scale = splat(greatest), splat(inverse)
+    for i in range(0, n, 16):
+        v = load_row(x, i, n, NAN)
+        w = exp(select(v == top, splat(0.0), (v - top) * scale))
+        w = select(w == w, w, splat(0.0))
+        store(weights + 4 * i, w)
+        sums = add_fixed(sums, w)
+    return sum_fixed(sums)
+
+
+@njit(inline="always")
+def log_probability(logit, greatest, total):
+    """ln of the token's share of `total`, the row's weight at temperature 1."""
+    distance = 0.0
+    if logit != greatest:
+        distance = float(logit) - float(greatest)
+    return np.float32(distance - (log64(float(total)) - FRACTION_BITS * LN2))
+
+
+@njit(inline="always")
+def philox(seed, position, choice):
+    """64 random bits: words 0 (low) and 1 (high) of Philox4x32-10.
+
+    Its key is the seed (low word, high word), its counter (position, choice, 0, 0).
+    """
+    k0, k1 = seed & WORD, (seed >> 32) & WORD
+    c0, c1, c2, c3 = position & WORD, choice & WORD, 0, 0
+    for _ in range(10):
+        a, b = c0 * 0xD2511F53, c2 * 0xCD9E8D57
+        c0, c1 = ((b >> 32) & WORD) ^ c1 ^ k0, b & WORD
+        c2, c3 = ((a >> 32) & WORD) ^ c3 ^ k1, a & WORD
+        k0, k1 = (k0 + 0x9E3779B9) & WORD, (k1 + 0xBB67AE85) & WORD
+    return (c1 << 32) | c0
+
+
+@njit(inline="always")
+def share(mass, top_p):
+    """top_p · mass rounded up, at least 1; exact for top_p of 2**-29 and more."""
+    fraction = int(float(top_p) * 9007199254740992.0) << 11  # top_p · 2**64, an unsigned word
+    part = multiply_high(fraction, mass)
+    return max(1, part + 1 if fraction * mass != 0 else part)
+
+
+@njit
+def reach(x, weights, n, greatest, temperature, by_count, limit, space):
+    """The first candidate at which the cumulative count (or weight) is at least `limit`, and the weight up to it."""
+    entries = space + TABLE
+    count, mass = 0, 0
+    least, width = NAN, NARROW
+    while True:  # bands of logits, downwards from the greatest, until the limit lies in one
+        above = least
+        least = greatest - width * temperature if width <= WIDE else -INFINITY
+        listed = collect(x, n, least, above, entries)
+        weight = 0
+        for i in range(listed):
+            weight += weight_of(weights, get_i64(entries + 8 * i))
+        if (count + listed if by_count else mass + weight) >= limit:
+            break
+        count, mass, width = count + listed, mass + weight, width * TWO
+    while True:  # digits of the logits, from the first bits in which those listed differ
+        shift = digit_shift(entries, listed)
+        if shift < 32:
+            break
+        tally(weights, entries, listed, shift, space)
+        digit = 0
+        while True:
+            more, heavier = count + get_i64(space + 16 * digit), mass + get_i64(space + 16 * digit + 8)
+            if (more if by_count else heavier) >= limit:
+                break
+            count, mass, digit = more, heavier, digit + 1
+        listed = keep(entries, listed, shift, digit)
+    i = -1  # what is left are equal logits in the order of their ids
+    while (count if by_count else mass) < limit:
+        i += 1
+        count, mass = count + 1, mass + weight_of(weights, get_i64(entries + 8 * i))
+    return get_i64(entries + 8 * i) & WORD, mass
+
+
+@njit
+def collect(x, n, least, above, entries):
+    """List the candidates of least <= logit < above (NaN: no bound) by id; their number.
+
+    An entry is the logit's bits, turned so that they ascend as it descends, above the id's 32 bits.
+    """
+    low, high = splat(least), splat(above)
+    listed = 0
+    for i in range(0, n, 16):
+        v = load_row(x, i, n, NAN)
+        inside = lane_bits((v >= low) ^ (v >= high))
+        while inside:
+            j = i + lowest_bit(inside)
+            word = f32_bits(get_f32(x + 4 * j) + ZERO)  # −0 becomes +0
+            order = word if word >> 31 else word ^ 0x7FFFFFFF
+            put_i64(entries + 8 * listed, (order << 32) | j)
+            listed += 1
+            inside &= inside - 1
+    return listed
+
+
+@njit
+def digit_shift(entries, listed):
+    """The shift that puts the highest 8 bits in which the entries' logits differ lowest; below 32 if all are equal.
+
+    Bits above that digit are the same in all entries.
+    """
+    first = get_i64(entries)
+    differing = 0
+    for i in range(listed):
+        differing |= get_i64(entries + 8 * i) ^ first
+    differing = (differing >> 32) & WORD
+    if differing == 0:
+        return 0
+    shift = 32
+    while differing >> (shift - 24):
+        shift += 1
+    return shift
+
+
+@njit(inline="always")
+def weight_of(weights, entry):
+    return fixed(get_f32(weights + 4 * (entry & WORD)))
+
+
+@njit
+def tally(weights, entries, listed, shift, table):
+    """Count and weigh the entries by their digit at `shift`."""
+    for word in range(TABLE // 8):
+        put_i64(table + 8 * word, 0)
+    for i in range(listed):
+        entry = get_i64(entries + 8 * i)
+        slot = table + 16 * ((entry >> shift) & 255)
+        put_i64(slot, get_i64(slot) + 1)
+        put_i64(slot + 8, get_i64(slot + 8) + weight_of(weights, entry))
+
+
+@njit
+def keep(entries, listed, shift, digit):
+    """Keep the entries with this digit at `shift`, in order; their number."""
+    kept = 0
+    for i in range(listed):
+        entry = get_i64(entries + 8 * i)
+        put_i64(entries + 8 * kept, entry)
+        kept += (entry >> shift) & 255 == digit
+    return kept

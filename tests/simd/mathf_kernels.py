@@ -1,0 +1,38 @@
+"""Tiny kernels that apply one function of simd.mathf to an array: args are x, y (and z), and the count."""
+
+from __future__ import annotations
+
+from assay.simd.mathf import exp, exp64, log64, multiply_high, sincos
+from assay.simd.memory import get_f64, get_i64, load, put_f64, put_i64, store
+
+
+def exps(args, tid, nthreads):
+    x, y, n = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
+    for i in range(0, n, 16):
+        store(y + 4 * i, exp(load(x + 4 * i)))
+
+
+def exps64(args, tid, nthreads):
+    x, y, n = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
+    for i in range(n):
+        put_f64(y + 8 * i, exp64(get_f64(x + 8 * i)))
+
+
+def logs64(args, tid, nthreads):
+    x, y, n = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
+    for i in range(n):
+        put_f64(y + 8 * i, log64(get_f64(x + 8 * i)))
+
+
+def sincoses(args, tid, nthreads):
+    x, y, z, n = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24), get_i64(args + 32)
+    for i in range(n):
+        sine, cosine = sincos(get_f64(x + 8 * i))
+        put_f64(y + 8 * i, sine)
+        put_f64(z + 8 * i, cosine)
+
+
+def products(args, tid, nthreads):
+    x, y, z, n = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24), get_i64(args + 32)
+    for i in range(n):
+        put_i64(z + 8 * i, multiply_high(get_i64(x + 8 * i), get_i64(y + 8 * i)))
