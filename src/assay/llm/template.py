@@ -1,0 +1,117 @@
+"""Messages of a conversation to the text that the model continues."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from assay.errors import AssayError, FormatError, RequestError
+
+LONGEST_SOURCE = 1 << 16  # characters of a template
+# What a template may do and make, in characters; a loop step is 16 of them (see sandbox.py).
+_BUDGET, _BUDGET_PER_MESSAGE, _BUDGET_PER_CHARACTER = 1 << 22, 1 << 12, 32
+
+Message = dict[str, str]
+
+_PROBE: list[Message] = [
+    {"role": "user", "content": "Is this a probe?"},
+    {"role": "assistant", "content": "It is."},
+    {"role": "user", "content": "Thank you."},
+]
+
+
+class ChatTemplate:
+    """A model's own jinja2 template, sandboxed and metered: it ends soon and in little memory, or by error.
+
+    Threads may share it.
+    """
+
+    def __init__(self, source: str, bos: str = "", eos: str = "") -> None:
+        """Compile `source` and try it on a short conversation. `bos` and `eos` are the texts of these tokens.
+
+        Raises FormatError when it doesn't compile, fails, or leaves out what the user said.
+        """
+        # jinja2 takes longer to import than all of assay, and not every program chats.
+        from assay.llm import sandbox
+
+        if not isinstance(source, str) or len(source) > LONGEST_SOURCE:
+            got = f"{len(source):,} characters" if isinstance(source, str) else type(source).__name__
+            raise sandbox.refuse("bad chat template", want=f"at most {LONGEST_SOURCE:,} characters", got=got)
+        self._place = sandbox.PLACE
+        self._environment = sandbox.MeteredEnvironment()
+        self._lock = threading.Lock()
+        self._tokens = {"bos_token": bos, "eos_token": eos}
+        try:
+            self._template = self._environment.from_string(source)
+            probe = self.render(_PROBE)
+        except RequestError as error:
+            raise sandbox.refuse("the chat template refuses a plain conversation", got=error.got) from error
+        except AssayError:
+            raise
+        except Exception as error:  # jinja2's own errors, and Python's on the code that jinja2 makes
+            raise self._failed("a chat template that doesn't compile", error) from error
+        if _PROBE[-1]["content"] not in probe:
+            raise sandbox.refuse("the chat template leaves out messages", want="what the user said last")
+
+    def render(self, messages: Sequence[Message], add_generation_prompt: bool = True) -> str:
+        """The text of `messages`, ended with the beginning of an answer if `add_generation_prompt`.
+
+        Raises RequestError naming the field that is wrong, or with the template's own refusal; FormatError
+        when the template fails on these messages.
+        """
+        messages = checked(messages)
+        size = sum(len(message["role"]) + len(message["content"]) for message in messages)
+        with self._lock:
+            self._environment.budget = (
+                _BUDGET + _BUDGET_PER_MESSAGE * len(messages) + _BUDGET_PER_CHARACTER * size
+            )
+            try:
+                return self._template.render(
+                    messages=messages,
+                    add_generation_prompt=add_generation_prompt,
+                    tools=None,
+                    documents=None,
+                    **self._tokens,
+                )
+            except AssayError:
+                raise
+            except Exception as error:  # whatever the template's operations raise
+                raise self._failed("the chat template fails on these messages", error) from error
+
+    def _failed(self, rule: str, error: Exception) -> FormatError:
+        line = getattr(error, "lineno", None)
+        got = f"{f'line {line}: ' if line else ''}{type(error).__name__}: {error}"
+        return FormatError(rule, place=self._place, got=got[:500])
+
+
+def checked(messages: Sequence[Message]) -> list[Message]:
+    """A copy of `messages`, each a dict of the strings `role` and `content`.
+
+    Content may be empty. Raises RequestError naming the field, as in `messages[1].content`.
+    """
+    if not isinstance(messages, list | tuple) or not messages:
+        got = "none" if isinstance(messages, list | tuple) else type(messages).__name__
+        raise RequestError("bad messages", place="messages", want="a list of at least one message", got=got)
+    for number, message in enumerate(messages):
+        place = f"messages[{number}]"
+        if not isinstance(message, dict):
+            raise RequestError("a bad message", place=place, want="a dict", got=type(message).__name__)
+        for key in message:
+            if key not in ("role", "content"):
+                raise RequestError("an unknown field", place=f"{place}.{key}", want="role, content")
+        for key in ("role", "content"):
+            _check_text(f"{place}.{key}", message.get(key))
+        if not message["role"]:
+            raise RequestError("no role", place=f"{place}.role", want="user, assistant or system", got="''")
+    return [dict(message) for message in messages]
+
+
+def _check_text(place: str, value: object) -> None:
+    if not isinstance(value, str):
+        got = "nothing" if value is None else type(value).__name__
+        raise RequestError("not text", place=place, want="a string", got=got)
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        got = repr(value[error.start])
+        raise RequestError("not Unicode text", place=place, want="no surrogates", got=got) from error
