@@ -323,7 +323,7 @@ for source in json.load(sys.stdin):
 
 
 def test_templates_that_never_end_or_fill_the_memory() -> None:
-    # In a process of its own, so that its peak of memory is the templates'. Measured: 2.5 s and 75 MB at most;
+    # In a process of its own, so that its peak of memory is the templates'. Measured: 2.5 s, 75 MB at most;
     # the bounds leave room for a busy machine.
     done = subprocess.run(
         [sys.executable, "-c", RUN], input=json.dumps(ENDLESS), capture_output=True, text=True, timeout=300
