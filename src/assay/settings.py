@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -38,6 +38,11 @@ class Setting(Generic[T]):
                 got=repr(text),
                 hint=f"unset {self.name} for the default, or see `assay settings`",
             ) from error
+
+
+def child_environment(without: str, changes: Mapping[str, str]) -> dict[str, str]:
+    """This process's environment for a child: variables that begin with `without` are left out, `changes` are made."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(without)} | dict(changes)
 
 
 def _one_of(*choices: str) -> Callable[[str], str]:

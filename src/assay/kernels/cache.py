@@ -100,9 +100,9 @@ def _engine():  # type: ignore[no-untyped-def]
 
 def _environment(target: targets.Target) -> dict[str, str]:
     """The builder's environment: its Numba sees our processor and none of the caller's Numba settings."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("NUMBA_")}
     path = os.pathsep.join([str(_PACKAGE.parent), *(entry for entry in sys.path if entry)])
-    return kept | {"NUMBA_CPU_NAME": target.cpu, "NUMBA_CPU_FEATURES": target.features, "PYTHONPATH": path}
+    numba = {"NUMBA_CPU_NAME": target.cpu, "NUMBA_CPU_FEATURES": target.features}
+    return settings.child_environment("NUMBA_", {**numba, "PYTHONPATH": path})
 
 
 def _build(

@@ -52,10 +52,10 @@ class Executor:
         """The plan that a run with these sizes takes. Raises ContractError when a size is above every bucket."""
         return self._compiler.plan(self._bucket(binding), gap=self._gap)
 
-    def prepare(self, bindings: Sequence[Mapping[str, int]], progress: Progress | None = None) -> None:
-        """Make plans ahead and compile their kernels, so that no run has to."""
+    def prepare(self, bindings: Sequence[Mapping[str, int]], progress: Progress | None = None, also: Sequence[str] = ()) -> None:
+        """Compile the kernels that runs of these sizes take, and `also` others, so that no run has to."""
         plans = [self.plan(binding) for binding in bindings]
-        addresses([kernel for plan in plans for kernel in plan.kernels], progress)
+        addresses([*also, *(kernel for plan in plans for kernel in plan.kernels)], progress)
 
     def run(self, binding: Mapping[str, int], inputs: Arrays) -> dict[str, NDArray[np.generic]]:
         """Run the graph once. Inputs have the shapes that `binding` gives them.

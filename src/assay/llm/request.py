@@ -1,0 +1,50 @@
+"""What a caller asks for: everything that can change the answer is in it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from assay.errors import RequestError
+
+SEEDS = 2**63
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How tokens are chosen. Raises RequestError, naming the field, for values out of range.
+
+    `temperature` 0 takes the likeliest token. `top_k` 0 and `top_p` 1 keep all candidates. `seed` None is drawn when the
+    request is admitted. `max_tokens` None goes on to the end of the context.
+    """
+
+    max_tokens: int | None = None
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int | None = None
+    stop: Sequence[str] = field(default=())
+
+    def __post_init__(self) -> None:
+        if self.max_tokens is not None:
+            _integer("max_tokens", self.max_tokens, 1, 2**31 - 1)
+        _number("temperature", self.temperature, 0.0, 100.0)
+        _integer("top_k", self.top_k, 0, 2**31 - 1)
+        _number("top_p", self.top_p, 0.0, 1.0, above=True)
+        if self.seed is not None:
+            _integer("seed", self.seed, 0, SEEDS - 1)
+        if isinstance(self.stop, str):
+            raise RequestError("a list is wanted", place="stop", want="a list of strings", got="a string", hint=f"stop=[{self.stop!r}]")
+
+
+def _integer(name: str, value: object, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise RequestError("a field is out of range", place=name, want=f"an integer from {low} to {high}", got=repr(value))
+
+
+def _number(name: str, value: object, low: float, high: float, *, above: bool = False) -> None:
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and low <= value <= high
+    if not fits or (above and value == low):
+        wanted = f"a number {'above' if above else 'from'} {low:g} {'and up to' if above else 'to'} {high:g}"
+        raise RequestError("a field is out of range", place=name, want=wanted, got=repr(value))

@@ -1,0 +1,71 @@
+"""One request on its way: its tokens, its pages, and how far it is computed."""
+
+from __future__ import annotations
+
+import enum
+
+import numpy as np
+
+from assay.kernels.sizes import PAGE
+from assay.llm.pages import Pages
+from assay.llm.request import Sampling
+
+
+class State(enum.Enum):
+    WAITING = "waiting"
+    RUNNING = "running"
+    FINISHED = "finished"
+
+
+class Sequence:
+    """`tokens` are the prompt and what was drawn; the first `computed` of them are in the cache."""
+
+    def __init__(self, number: int, prompt: list[int], sampling: Sampling, seed: int, limit: int, width: int) -> None:
+        """`limit` is the most tokens that may be drawn, `width` the most pages that it can hold."""
+        self.number = number
+        self.tokens = np.empty(len(prompt) + limit, np.int32)
+        self.tokens[: len(prompt)] = prompt
+        self.length = len(prompt)
+        self.prompt_length = len(prompt)
+        self.sampling = sampling
+        self.seed = seed
+        self.limit = limit
+        self.computed = 0
+        self.state = State.WAITING
+        self.pages: list[int] = []
+        self.table = np.zeros(width, np.int32)
+        self.logprobs: list[float] = []
+
+    @property
+    def pending(self) -> int:
+        """Tokens that are known and not yet in the cache."""
+        return self.length - self.computed
+
+    @property
+    def drawn(self) -> int:
+        """Tokens drawn so far."""
+        return self.length - self.prompt_length
+
+    def pages_for(self, count: int) -> int:
+        """Pages that the next `count` tokens need beyond those that it holds."""
+        return -(-(self.computed + count) // PAGE) - len(self.pages)
+
+    def hold(self, pages: Pages, count: int) -> None:
+        """Take the pages that the next `count` tokens need."""
+        for _ in range(self.pages_for(count)):
+            page = pages.allocate()
+            self.table[len(self.pages)] = page
+            self.pages.append(page)
+
+    def drop(self, pages: Pages) -> None:
+        """Give all pages back; what was computed is to be computed again."""
+        for page in self.pages:
+            pages.release(page)
+        self.pages.clear()
+        self.computed = 0
+
+    def append(self, token: int, logprob: float) -> None:
+        """Add a drawn token."""
+        self.tokens[self.length] = token
+        self.length += 1
+        self.logprobs.append(logprob)
