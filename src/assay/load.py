@@ -77,7 +77,9 @@ def load(
     """
     progress = progress or Progress()
     if activations not in ACTIVATIONS:
-        raise RequestError("no such mode", place="activations", want=" or ".join(ACTIVATIONS), got=repr(activations))
+        raise RequestError(
+            "no such mode", place="activations", want=" or ".join(ACTIVATIONS), got=repr(activations)
+        )
     threads = settings.THREADS.get() if threads is None else threads
     if threads < 1:
         raise RequestError("a team needs a thread", place="threads", want="at least 1", got=str(threads))
@@ -97,8 +99,16 @@ def load(
         executor = _executor(graph, file, llama.computed(model), device, progress)
         file.release()
     budget = budget or engines.BUDGET
-    engine = engines.Engine(executor, pages=pages, context=context, vocabulary=model.vocabulary, budget=budget)
-    details = {"path": str(path), "activations": activations, "cache": str(cache), "threads": threads, "parameters": model}
+    engine = engines.Engine(
+        executor, pages=pages, context=context, vocabulary=model.vocabulary, budget=budget
+    )
+    details = {
+        "path": str(path),
+        "activations": activations,
+        "cache": str(cache),
+        "threads": threads,
+        "parameters": model,
+    }
     return LanguageModel(graph, engine, tokenizer, template, details)
 
 

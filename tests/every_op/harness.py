@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+
 from assay.formats.quant import dequantise
 from assay.graph.graph import Graph, ValueType
 from assay.ops.builder import Builder
@@ -19,7 +20,13 @@ def graph_of(operator: Operator, case: Case) -> Graph:
     builder = Builder(operator.name)
     names = []
     for port, kind in zip(operator.inputs, case.types, strict=True):
-        make = builder.weight if port.panels else builder.state if port.name in operator.in_place.values() else builder.input
+        make = (
+            builder.weight
+            if port.panels
+            else builder.state
+            if port.name in operator.in_place.values()
+            else builder.input
+        )
         names.append(make(port.name, kind.dtype, *kind.shape))
     outputs = builder.ops(operator.name, *names, name="node", output="out", **case.attributes)
     for port, output in zip(operator.outputs, outputs, strict=True):
@@ -60,7 +67,9 @@ def run(operator: Operator, case: Case, device: Cpu) -> tuple[Array, ...]:
 
 def reference(operator: Operator, case: Case) -> tuple[Array, ...]:
     """The operator's reference on the numbers that the inputs stand for."""
-    return operator.reference([decode(array, kind) for array, kind in zip(case.inputs, case.types, strict=True)], case.attributes)
+    return operator.reference(
+        [decode(array, kind) for array, kind in zip(case.inputs, case.types, strict=True)], case.attributes
+    )
 
 
 def decode(array: Array, kind: ValueType) -> Array:

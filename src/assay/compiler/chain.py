@@ -69,7 +69,9 @@ def program(graph: Graph, members: Sequence[int]) -> Program:
     """
     sources = _sources(graph, members)
     registers = {name: number for number, name in enumerate(sources)}
-    instructions: list[tuple[int, int, int | str, int | str]] = [(LOAD, registers[name], name, 0) for name in sources]
+    instructions: list[tuple[int, int, int | str, int | str]] = [
+        (LOAD, registers[name], name, 0) for name in sources
+    ]
     target = len(sources)
     for member in members:
         node = graph.nodes[member]

@@ -111,10 +111,12 @@ class Compiler:
             arguments += (operation, target, _operand(left), _operand(right))
         return _Step(made.kernel, arguments, tuple(members), made.reads, made.writes, rows, made.scratch)
 
-    def _intervals(self, steps: Sequence[_Step], barriers: Sequence[bool], bound: Mapping[str, int]) -> list[Interval]:
+    def _intervals(
+        self, steps: Sequence[_Step], barriers: Sequence[bool], bound: Mapping[str, int]
+    ) -> list[Interval]:
         """When each value of the arena lives, in phases: the stretches between barriers, inside which order is free."""
         graph = self.graph
-        begin: dict[str, int] = {name: -1 for name in graph.inputs}
+        begin: dict[str, int] = dict.fromkeys(graph.inputs, -1)
         end: dict[str, int] = dict(begin)
         phase = 0
         for step, barrier in zip(steps, barriers, strict=True):
@@ -191,8 +193,12 @@ def _barriers(steps: Sequence[_Step], aliases: Mapping[str, str]) -> list[bool]:
 
     for step in steps:
 
-        def clashes(found: Mapping[str, Dim | None], names: Sequence[str], rows: Dim | None = step.rows) -> bool:
-            return any(memory(name) in found and (rows is None or found[memory(name)] != rows) for name in names)
+        def clashes(
+            found: Mapping[str, Dim | None], names: Sequence[str], rows: Dim | None = step.rows
+        ) -> bool:
+            return any(
+                memory(name) in found and (rows is None or found[memory(name)] != rows) for name in names
+            )
 
         changed = [name for name in step.writes if name in aliases]
         barrier = clashes(written, step.reads) or clashes(written, changed) or clashes(read, changed)

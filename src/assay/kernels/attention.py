@@ -19,7 +19,13 @@ from assay.kernels.sizes import PAGE, SUPER, TOKENS
 from assay.simd.mathf import exp
 from assay.simd.memory import as_f32, get_f32, get_i32, get_i64, load, load_f16, put_f32, store
 from assay.simd.vector import (
-    fma, lane_numbers, select, splat, splat_i32, tree_max, tree_sum,
+    fma,
+    lane_numbers,
+    select,
+    splat,
+    splat_i32,
+    tree_max,
+    tree_sum,
 )  # fmt: skip
 
 NOTHING = np.float32(-np.inf)
@@ -37,10 +43,30 @@ def product(a, b, depth, width, y, rows, k):
     for column in range(0, width, COLUMNS):
         row = 0
         while rows - row > FEW:
-            _many(a + 4 * k * row, 4 * k, b + 4 * column, 4 * width, depth, y + 4 * (width * row + column), 4 * width, rows - row, 1)
+            _many(
+                a + 4 * k * row,
+                4 * k,
+                b + 4 * column,
+                4 * width,
+                depth,
+                y + 4 * (width * row + column),
+                4 * width,
+                rows - row,
+                1,
+            )
             row += ROWS
         if row < rows:
-            _few(a + 4 * k * row, 4 * k, b + 4 * column, 4 * width, depth, y + 4 * (width * row + column), 4 * width, rows - row, 1)
+            _few(
+                a + 4 * k * row,
+                4 * k,
+                b + 4 * column,
+                4 * width,
+                depth,
+                y + 4 * (width * row + column),
+                4 * width,
+                rows - row,
+                1,
+            )
 
 
 @njit
@@ -89,7 +115,9 @@ def _kernel(load_cache, size: int):  # type: ignore[no-untyped-def]
             store(target + 4 * i, load_cache(source + size * i))
 
     @njit
-    def attend(q, keys, values, table, y, first, tokens, past, heads, kv_heads, kv_head, d, scale, window, scratch):
+    def attend(
+        q, keys, values, table, y, first, tokens, past, heads, kv_heads, kv_head, d, scale, window, scratch
+    ):
         """Query tokens `first` … of one sequence against one key head; `past` tokens precede the first of them."""
         group = heads // kv_heads
         rows = tokens * group
@@ -140,11 +168,27 @@ def _kernel(load_cache, size: int):  # type: ignore[no-untyped-def]
                 first_of_super = page == max(page // (SUPER // PAGE) * (SUPER // PAGE), seen_from // PAGE)
                 state = inner_state + 8 * row
                 result = inner_state + 8 * rows * 2 + 8 * row
-                fold(state, inner + 4 * d * row, get_f32(result), get_f32(result + 4), output, d, first_of_super)
+                fold(
+                    state,
+                    inner + 4 * d * row,
+                    get_f32(result),
+                    get_f32(result + 4),
+                    output,
+                    d,
+                    first_of_super,
+                )
                 last_of_super = (page + 1) % (SUPER // PAGE) == 0 or here + PAGE > position
                 if last_of_super:
                     first_super = here // SUPER == seen_from // SUPER
-                    fold(outer_state + 8 * row, outer + 4 * d * row, get_f32(state), get_f32(state + 4), inner + 4 * d * row, d, first_super)
+                    fold(
+                        outer_state + 8 * row,
+                        outer + 4 * d * row,
+                        get_f32(state),
+                        get_f32(state + 4),
+                        inner + 4 * d * row,
+                        d,
+                        first_super,
+                    )
         for row in range(rows):
             target = y + 4 * d * (heads * (first + row // group) + group * kv_head + row % group)
             inverse = splat(ONE / get_f32(outer_state + 8 * row + 4))
@@ -154,7 +198,12 @@ def _kernel(load_cache, size: int):  # type: ignore[no-untyped-def]
     def kernel(args, tid, nthreads):
         """(q, keys, values, spans, pasts, table, y, S, P, heads, kv_heads, D, scale, window, scratch, its stride)"""
         q, keys, values = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
-        spans, pasts, table, y = get_i64(args + 32), get_i64(args + 40), get_i64(args + 48), get_i64(args + 56)
+        spans, pasts, table, y = (
+            get_i64(args + 32),
+            get_i64(args + 40),
+            get_i64(args + 48),
+            get_i64(args + 56),
+        )
         sequences, pages = get_i64(args + 64), get_i64(args + 72)
         heads, kv_heads, d = get_i64(args + 80), get_i64(args + 88), get_i64(args + 96)
         scale, window = as_f32(get_i64(args + 104)), get_i64(args + 112)
@@ -171,7 +220,23 @@ def _kernel(load_cache, size: int):  # type: ignore[no-untyped-def]
                 at = TOKENS * tile
                 tokens = min(TOKENS, last - first - at)
                 past = get_i32(pasts + 4 * sequence) + at
-                attend(q, keys, values, table + 4 * pages * sequence, y, first + at, tokens, past, heads, kv_heads, kv_head, d, scale, window, scratch)
+                attend(
+                    q,
+                    keys,
+                    values,
+                    table + 4 * pages * sequence,
+                    y,
+                    first + at,
+                    tokens,
+                    past,
+                    heads,
+                    kv_heads,
+                    kv_head,
+                    d,
+                    scale,
+                    window,
+                    scratch,
+                )
                 item = take(args)
             start += tiles * kv_heads
 

@@ -12,6 +12,7 @@ from assay.simd.mathf import exp
 from assay.simd.memory import get_i64, load, load_part, store, store_part
 from assay.simd.vector import splat
 
+
 def chain(args, tid, nthreads):
     """(T, N, scratch, its stride, instructions, then four words for each instruction), all operands [T, N]."""
     rows, n = get_i64(args + 8), get_i64(args + 16)

@@ -28,7 +28,9 @@ def _quantised(form: Format):  # type: ignore[no-untyped-def]
                     if wide:
                         number = get_u8(at + 128 * (i // 4) + 4 * column + i % 4)
                     else:
-                        number = get_u8(at + 128 * (i // 4 % 4) + 4 * column + i % 4) >> (4 if i >= 16 else 0) & 15
+                        number = (
+                            get_u8(at + 128 * (i // 4 % 4) + 4 * column + i % 4) >> (4 if i >= 16 else 0) & 15
+                        )
                     value = np.float32(number - offset) * scale
                     if minimum:
                         value = value + get_f16(at + integers + 2 * PANEL + 2 * column)

@@ -1,6 +1,6 @@
 """The register tile of float32 products: R rows × a few registers of columns, one fma for each element and step of K.
 
-    y[r, n] = Σ_k fma(a[r, k], b[k, n], ·), k ascending, from zero
+y[r, n] = Σ_k fma(a[r, k], b[k, n], ·), k ascending, from zero
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ def tile(rows: int, width: int, load: Loader = load_f32, size: int = 4):  # type
     return float_tile
 
 
-def _emit(builder, rows, registers, lanes, load, size, a, a_stride, b, b_stride, depth, y, y_stride, count, first):
+def _emit(
+    builder, rows, registers, lanes, load, size, a, a_stride, b, b_stride, depth, y, y_stride, count, first
+):
     vector = ir.VectorType(F32, lanes)
     last = builder.sub(count, I64(1))
     numbers = [least(builder, I64(row), last) for row in range(rows)]
@@ -74,7 +76,9 @@ def _emit(builder, rows, registers, lanes, load, size, a, a_stride, b, b_stride,
     right = [load(builder, builder.add(line, I64(size * lanes * index)), lanes) for index in range(registers)]
     results = []
     for row in range(rows):
-        left = spread(builder, load_at(builder, builder.add(a_rows[row], builder.shl(step, I64(2))), F32, 4), lanes)
+        left = spread(
+            builder, load_at(builder, builder.add(a_rows[row], builder.shl(step, I64(2))), F32, 4), lanes
+        )
         for index in range(registers):
             result = call(builder, f"llvm.fma.v{lanes}f32", vector, left, right[index], sums[row][index])
             sums[row][index].add_incoming(constant(vector, 0.0), entry)
@@ -94,6 +98,9 @@ def _emit(builder, rows, registers, lanes, load, size, a, a_stride, b, b_stride,
             for target, result in zip(targets, results, strict=True):
                 store_at(builder, target, result, 4)
         with continued:
-            totals = [builder.fadd(load_at(builder, target, vector, 4), result) for target, result in zip(targets, results, strict=True)]
+            totals = [
+                builder.fadd(load_at(builder, target, vector, 4), result)
+                for target, result in zip(targets, results, strict=True)
+            ]
             for target, total in zip(targets, totals, strict=True):
                 store_at(builder, target, total, 4)

@@ -14,7 +14,6 @@ from assay.simd.memory import get_i64, load_f16, load_nibbles, load_quads, store
 from assay.simd.vector import convert_f32, splat_i32
 
 
-
 def _plain(load: ftile.Loader, size: int):  # type: ignore[no-untyped-def]
     tall, columns = ftile.tall(), 2 * ftile.columns()
     one = ftile.tile(1, PANEL, load, size)
@@ -44,7 +43,17 @@ def _plain(load: ftile.Loader, size: int):  # type: ignore[no-untyped-def]
                     for column in range(0, PANEL, columns):
                         for row in range(start, end, tall):
                             to = target + 4 * (stride * (row - start) + column)
-                            many(x + 4 * (k * row + depth), 4 * k, at + size * column, size * PANEL, steps, to, 4 * stride, end - row, first)
+                            many(
+                                x + 4 * (k * row + depth),
+                                4 * k,
+                                at + size * column,
+                                size * PANEL,
+                                steps,
+                                to,
+                                4 * stride,
+                                end - row,
+                                first,
+                            )
             if stride != n:
                 copy_columns(edge, y + 4 * (n * start + PANEL * panel), end - start, n - PANEL * panel, n)
             item = take(args)
@@ -97,7 +106,17 @@ def _quantised(form: Format):  # type: ignore[no-untyped-def]
                 for column in range(0, PANEL, columns):
                     for row in range(start, end, tall):
                         to = target + 4 * (stride * (row - start) + column)
-                        many(x + 4 * (k * row + depth), 4 * k, scratch + 4 * column, 4 * PANEL, steps, to, 4 * stride, end - row, first)
+                        many(
+                            x + 4 * (k * row + depth),
+                            4 * k,
+                            scratch + 4 * column,
+                            4 * PANEL,
+                            steps,
+                            to,
+                            4 * stride,
+                            end - row,
+                            first,
+                        )
             if stride != n:
                 copy_columns(edge, y + 4 * (n * start + PANEL * panel), end - start, n - PANEL * panel, n)
             item = take(args)

@@ -28,13 +28,18 @@ def _writer(size: int):  # type: ignore[no-untyped-def]
                 base = size * d * PAGE * (heads * page + head)
                 for i in range(d):
                     key, value = get_f32(k + source + 4 * i), get_f32(v + source + 4 * i)
-                    at_key, at_value = keys + base + size * (PAGE * i + place), values + base + size * (d * place + i)
+                    at_key, at_value = (
+                        keys + base + size * (PAGE * i + place),
+                        values + base + size * (d * place + i),
+                    )
                     if size == 2:
                         bad |= put_half(at_key, key) | put_half(at_value, value)
                     else:
                         put_f32(at_key, key)
                         put_f32(at_value, value)
-                        bad |= (f32_bits(key) & INFINITE == INFINITE) | (f32_bits(value) & INFINITE == INFINITE)
+                        bad |= (f32_bits(key) & INFINITE == INFINITE) | (
+                            f32_bits(value) & INFINITE == INFINITE
+                        )
             if bad:
                 fault(args)
 

@@ -10,7 +10,6 @@ from assay.kernels.sizes import BLOCK, PANEL, Q4_0, Q4_1, Q8_0, Format
 from assay.simd.memory import get_i32, get_i64, get_u16, get_u32, put_i32, put_u16
 
 
-
 def _quantised(form: Format, raw: int, integers_at: int):  # type: ignore[no-untyped-def]
     words = BLOCK * form.bits // 32
     flip = 0x80808080 if form.bits == 8 else 0

@@ -12,7 +12,6 @@ from assay.kernels.sizes import PANEL, Q4_0, Q4_1, Q8_0, ROW_BLOCK, Format
 from assay.simd.memory import get_i64
 
 
-
 def _kernel(form: Format):  # type: ignore[no-untyped-def]
     one = tile(form, 1, PANEL)
     many = tile(form, tall(form), width(form))
@@ -52,7 +51,19 @@ def _kernel(form: Format):  # type: ignore[no-untyped-def]
             for column in range(0, PANEL, columns):
                 for row in range(start, end, rows_at_once):
                     to = target + 4 * (stride * (row - start) + column)
-                    many(a + k * row, k, scales + side * row, sums + side * row, side, at, column, blocks, to, 4 * stride, end - row)
+                    many(
+                        a + k * row,
+                        k,
+                        scales + side * row,
+                        sums + side * row,
+                        side,
+                        at,
+                        column,
+                        blocks,
+                        to,
+                        4 * stride,
+                        end - row,
+                    )
             if stride != n:
                 copy_columns(edge, y + 4 * (n * start + PANEL * panel), end - start, n - PANEL * panel, n)
             item = take(args)

@@ -21,6 +21,7 @@ from assay.simd.memory import half_to_float, load_at, store_at
 from assay.simd.target import has_avx2, has_vnni
 from assay.simd.vector import F32, I8, I16, I32, I64, call, constant, least, spread
 
+
 class Lanes:
     """One way to form the integer sums: `columns` per register, and how a group of four depths is accumulated."""
 
@@ -59,7 +60,9 @@ class Lanes:
     def split(self, word: ir.Value) -> list[ir.Value]:
         return [word]
 
-    def accumulate(self, sums: list[ir.Value], weights: list[ir.Value], activations: ir.Value) -> list[ir.Value]:
+    def accumulate(
+        self, sums: list[ir.Value], weights: list[ir.Value], activations: ir.Value
+    ) -> list[ir.Value]:
         raise NotImplementedError
 
     def total(self, sums: list[ir.Value]) -> ir.Value:
@@ -70,7 +73,9 @@ class Lanes:
 class Vnni(Lanes):
     columns = 16
 
-    def accumulate(self, sums: list[ir.Value], weights: list[ir.Value], activations: ir.Value) -> list[ir.Value]:
+    def accumulate(
+        self, sums: list[ir.Value], weights: list[ir.Value], activations: ir.Value
+    ) -> list[ir.Value]:
         operands = [self.builder.bitcast(value, self.bytes) for value in (weights[0], activations)]
         return [call(self.builder, "llvm.x86.avx512.vpdpbusd.512", self.vi32, sums[0], *operands)]
 
@@ -91,10 +96,18 @@ class Avx2(Lanes):
     def split(self, word: ir.Value) -> list[ir.Value]:
         return [self.nibble(word, False), self.nibble(word, True)]
 
-    def accumulate(self, sums: list[ir.Value], weights: list[ir.Value], activations: ir.Value) -> list[ir.Value]:
+    def accumulate(
+        self, sums: list[ir.Value], weights: list[ir.Value], activations: ir.Value
+    ) -> list[ir.Value]:
         right = self.builder.bitcast(activations, self.bytes)
         products = [
-            call(self.builder, "llvm.x86.avx2.pmadd.ub.sw", self.vi16, self.builder.bitcast(plane, self.bytes), right)
+            call(
+                self.builder,
+                "llvm.x86.avx2.pmadd.ub.sw",
+                self.vi16,
+                self.builder.bitcast(plane, self.bytes),
+                right,
+            )
             for plane in weights
         ]
         return [self.builder.add(sum_, product) for sum_, product in zip(sums, products, strict=True)]
@@ -112,7 +125,9 @@ class Words(Lanes):
 
     columns = 4
 
-    def accumulate(self, sums: list[ir.Value], weights: list[ir.Value], activations: ir.Value) -> list[ir.Value]:
+    def accumulate(
+        self, sums: list[ir.Value], weights: list[ir.Value], activations: ir.Value
+    ) -> list[ir.Value]:
         builder, vi16 = self.builder, ir.VectorType(I16, 8)
         eight = constant(vi16, 8)
         unsigned, signed = builder.bitcast(weights[0], vi16), builder.bitcast(activations, vi16)
@@ -138,7 +153,9 @@ def tile(form: Format, rows: int, width: int):  # type: ignore[no-untyped-def]
     """
 
     @intrinsic
-    def quantised_tile(typingctx, a, a_stride, scales, sums, s_stride, record, column, blocks, y, y_stride, count):
+    def quantised_tile(
+        typingctx, a, a_stride, scales, sums, s_stride, record, column, blocks, y, y_stride, count
+    ):
         def emit(context, builder, sig, args):
             way = lanes()(builder, form)
             _emit_tile(builder, way, rows, width // way.columns, *args)
@@ -149,7 +166,23 @@ def tile(form: Format, rows: int, width: int):  # type: ignore[no-untyped-def]
     return quantised_tile
 
 
-def _emit_tile(builder, way, rows, registers, a, a_stride, scales, sums, s_stride, record, column, blocks, y, y_stride, count):
+def _emit_tile(
+    builder,
+    way,
+    rows,
+    registers,
+    a,
+    a_stride,
+    scales,
+    sums,
+    s_stride,
+    record,
+    column,
+    blocks,
+    y,
+    y_stride,
+    count,
+):
     form = way.form
     last = builder.sub(count, I64(1))
     numbers = [least(builder, I64(row), last) for row in range(rows)]
@@ -164,7 +197,10 @@ def _emit_tile(builder, way, rows, registers, a, a_stride, scales, sums, s_strid
     here = builder.add(record, builder.mul(block, I64(form.record)))
     here_integers = builder.add(here, builder.shl(column, I64(2)))
     here_halves = builder.add(here, builder.shl(column, I64(1)))
-    a_rows = [builder.add(builder.add(a, builder.mul(number, a_stride)), builder.mul(block, I64(BLOCK))) for number in numbers]
+    a_rows = [
+        builder.add(builder.add(a, builder.mul(number, a_stride)), builder.mul(block, I64(BLOCK)))
+        for number in numbers
+    ]
     side = builder.mul(block, I64(4))
     s_rows = [builder.add(side, builder.mul(number, s_stride)) for number in numbers]
     integers = [[way.zero() for _ in range(registers)] for _ in range(rows)]
@@ -174,9 +210,14 @@ def _emit_tile(builder, way, rows, registers, a, a_stride, scales, sums, s_strid
             word = way.splat(load_at(builder, builder.add(a_rows[row], I64(4 * group)), I32, 4))
             for index in range(registers):
                 integers[row][index] = way.accumulate(integers[row][index], weights[index], word)
-    scale_w = [_halves(builder, way, builder.add(here_halves, I64(form.integers + 2 * way.columns * index))) for index in range(registers)]
+    scale_w = [
+        _halves(builder, way, builder.add(here_halves, I64(form.integers + 2 * way.columns * index)))
+        for index in range(registers)
+    ]
     minimum = [
-        _halves(builder, way, builder.add(here_halves, I64(form.integers + 2 * PANEL + 2 * way.columns * index)))
+        _halves(
+            builder, way, builder.add(here_halves, I64(form.integers + 2 * PANEL + 2 * way.columns * index))
+        )
         for index in range(registers if form.minimum else 0)
     ]
     results = []
@@ -190,7 +231,12 @@ def _emit_tile(builder, way, rows, registers, a, a_stride, scales, sums, s_strid
             dot = way.total(integers[row][index])
             if shift is not None:
                 dot = builder.add(dot, shift)
-            value = _fma(builder, builder.sitofp(dot, way.vf32), builder.fmul(scale_a, scale_w[index]), accumulators[row][index])
+            value = _fma(
+                builder,
+                builder.sitofp(dot, way.vf32),
+                builder.fmul(scale_a, scale_w[index]),
+                accumulators[row][index],
+            )
             if scaled is not None:
                 value = _fma(builder, scaled, minimum[index], value)
             results.append((accumulators[row][index], value))
@@ -203,7 +249,9 @@ def _emit_tile(builder, way, rows, registers, a, a_stride, scales, sums, s_strid
     builder.position_at_end(done)
     for index, (_, value) in enumerate(results):
         row, register = divmod(index, registers)
-        address = builder.add(builder.add(y, builder.mul(numbers[row], y_stride)), I64(4 * way.columns * register))
+        address = builder.add(
+            builder.add(y, builder.mul(numbers[row], y_stride)), I64(4 * way.columns * register)
+        )
         store_at(builder, address, value, 4)
 
 
@@ -225,4 +273,3 @@ def width(form: Format) -> int:
     """Columns of the tile for many rows: two accumulators for each row."""
     way = lanes()
     return way.columns if way is Avx2 and form.bits == 8 else 2 * way.columns
-

@@ -21,7 +21,9 @@ def rows(args, tid, nthreads):
     magnitude = splat_i32(0x7FFFFFFF)
     infinite = splat_i32(0x7F800000)
     magic = splat(12582912.0)
-    for block in range(first_row(count, tid, nthreads) * blocks, first_row(count, tid + 1, nthreads) * blocks):
+    for block in range(
+        first_row(count, tid, nthreads) * blocks, first_row(count, tid + 1, nthreads) * blocks
+    ):
         low, high = load(x + 128 * block), load(x + 128 * block + 64)
         a, b = bits(low) & magnitude, bits(high) & magnitude
         if any_lane((a >= infinite) | (b >= infinite)):

@@ -7,7 +7,7 @@ import numpy as np
 from assay.kernels.share import first_row
 from assay.simd.mathf import sincos
 from assay.simd.memory import get_f32, get_i32, get_i64, load, load_part, put_f32, store, store_part
-from assay.simd.vector import evens, fma, interleave_high, interleave_low, odds, splat
+from assay.simd.vector import evens, fma, interleave_high, interleave_low, odds
 
 
 def table(args, tid, nthreads):

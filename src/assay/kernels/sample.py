@@ -14,7 +14,16 @@ from numba import njit
 from assay.simd.fixed import FRACTION_BITS, add_fixed, fixed, lane_bits, lowest_bit, no_fixed, sum_fixed
 from assay.simd.mathf import LN2, exp, log64, multiply_high
 from assay.simd.memory import (
-    f32_bits, get_f32, get_i32, get_i64, load, load_part, put_f32, put_i32, put_i64, store,
+    f32_bits,
+    get_f32,
+    get_i32,
+    get_i64,
+    load,
+    load_part,
+    put_f32,
+    put_i32,
+    put_i64,
+    store,
 )  # fmt: skip
 from assay.simd.vector import any_lane, lane_numbers, select, splat, splat_i32, tree_max
 

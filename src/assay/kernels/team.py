@@ -40,7 +40,9 @@ def await_change(control, word, old):
         else:
             fetch_add(control + SLEEPERS, 1)
             # The kernel compares the low half again, so a change before this call is not slept through.
-            system_call(get_i64(control + SYSCALL), get_i64(control + FUTEX), control + word, WAIT, old & 0xFFFFFFFF)
+            system_call(
+                get_i64(control + SYSCALL), get_i64(control + FUTEX), control + word, WAIT, old & 0xFFFFFFFF
+            )
             fetch_add(control + SLEEPERS, -1)
 
 

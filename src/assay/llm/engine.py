@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence as Items
+from collections.abc import Callable
+from collections.abc import Sequence as Items
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,11 +72,18 @@ class Engine:
             raise RequestError("the prompt is empty", place="prompt", want="at least one token", got="none")
         for position, token in enumerate(tokens):
             if not 0 <= token < self.vocabulary:
-                raise RequestError("no such token", place=f"prompt[{position}]", want=f"0 to {self.vocabulary - 1}", got=str(token))
+                raise RequestError(
+                    "no such token",
+                    place=f"prompt[{position}]",
+                    want=f"0 to {self.vocabulary - 1}",
+                    got=str(token),
+                )
         room = min(self.context, self.pages.count * PAGE) - len(tokens)
         wanted = sampling.max_tokens
         if room < (wanted or 1):
-            asked = f"{len(tokens)} prompt tokens" + (f" and {wanted} new ones" if wanted else " and at least one new one")
+            asked = f"{len(tokens)} prompt tokens" + (
+                f" and {wanted} new ones" if wanted else " and at least one new one"
+            )
             raise RequestError(
                 "the context is too long",
                 place="prompt",
@@ -114,7 +122,9 @@ class Engine:
                 self._running.append(share.sequence)
                 share.sequence.state = State.RUNNING
         ending = [share for share in plan.shares if share.count == share.sequence.pending]
-        binding, inputs = step_inputs(plan.shares, [self._last_row(plan.shares, share) for share in ending], ending)
+        binding, inputs = step_inputs(
+            plan.shares, [self._last_row(plan.shares, share) for share in ending], ending
+        )
         outputs = self.executor.run(binding, inputs)
         self.steps += 1
         for share in plan.shares:
@@ -128,7 +138,9 @@ class Engine:
             sequence = share.sequence
             if token < 0:
                 self.cancel(sequence)
-                raise PrecisionOverflow("the logits are not numbers", place=f"sequence {sequence.number}, token {sequence.length}")
+                raise PrecisionOverflow(
+                    "the logits are not numbers", place=f"sequence {sequence.number}, token {sequence.length}"
+                )
             sequence.append(token, logprob)
             drawn.append(Drawn(sequence, token, logprob))
             if sequence.drawn == sequence.limit:
@@ -148,7 +160,12 @@ class Engine:
         """Run a prompt alone and pass on the logits of all its positions: rows(first position, float32 [n, vocabulary])."""
         sequence = self.add(prompt, Sampling(max_tokens=1)) if len(prompt) < self.context else None
         if sequence is None:
-            raise RequestError("the context is too long", place="tokens", want=f"fewer than {self.context}", got=str(len(prompt)))
+            raise RequestError(
+                "the context is too long",
+                place="tokens",
+                want=f"fewer than {self.context}",
+                got=str(len(prompt)),
+            )
         try:
             while sequence.pending:
                 count = min(sequence.pending, SEQUENCES)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence as Items
+from collections.abc import Iterator, Mapping
+from collections.abc import Sequence as Items
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -87,7 +88,12 @@ class LanguageModel:
     """Made by `assay.load`. Not thread-safe: one call at a time."""
 
     def __init__(
-        self, graph: Graph, engine: Engine, tokenizer: Tokenizer, template: ChatTemplate | None, details: Mapping[str, object]
+        self,
+        graph: Graph,
+        engine: Engine,
+        tokenizer: Tokenizer,
+        template: ChatTemplate | None,
+        details: Mapping[str, object],
     ) -> None:
         self.graph = graph
         self.engine = engine
@@ -149,7 +155,9 @@ class LanguageModel:
 
     def _chat_tokens(self, messages: Items[Message]) -> list[int]:
         if self.template is None:
-            raise RequestError("this model has no chat template", place="messages", hint="give it a prompt instead")
+            raise RequestError(
+                "this model has no chat template", place="messages", hint="give it a prompt instead"
+            )
         return self.tokenizer.encode(self.template.render(messages), special=True)
 
     def _admit(self, tokens: list[int], sampling: Sampling) -> _Answer:

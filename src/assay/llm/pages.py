@@ -26,7 +26,10 @@ class Pages:
         """A page with one holder. Raises HardwareFault when none is free."""
         if not self._free:
             raise HardwareFault(
-                "the cache is full", want="a free page", got=f"{self.count} pages, all held", hint="fewer or shorter sequences, or more pages"
+                "the cache is full",
+                want="a free page",
+                got=f"{self.count} pages, all held",
+                hint="fewer or shorter sequences, or more pages",
             )
         page = heapq.heappop(self._free)
         self._holders[page] = 1
@@ -57,4 +60,6 @@ class Pages:
                     got=f"{holders} counted, {'free' if page in free else 'not free'}",
                 )
         if len(free) != len(self._free):
-            raise SchedulingDeadlock("a page is free twice", want="each page once", got=str(sorted(self._free)))
+            raise SchedulingDeadlock(
+                "a page is free twice", want="each page once", got=str(sorted(self._free))
+            )

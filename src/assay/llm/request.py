@@ -35,16 +35,29 @@ class Sampling:
         if self.seed is not None:
             _integer("seed", self.seed, 0, SEEDS - 1)
         if isinstance(self.stop, str):
-            raise RequestError("a list is wanted", place="stop", want="a list of strings", got="a string", hint=f"stop=[{self.stop!r}]")
+            raise RequestError(
+                "a list is wanted",
+                place="stop",
+                want="a list of strings",
+                got="a string",
+                hint=f"stop=[{self.stop!r}]",
+            )
 
 
 def _integer(name: str, value: object, low: int, high: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise RequestError("a field is out of range", place=name, want=f"an integer from {low} to {high}", got=repr(value))
+        raise RequestError(
+            "a field is out of range", place=name, want=f"an integer from {low} to {high}", got=repr(value)
+        )
 
 
 def _number(name: str, value: object, low: float, high: float, *, above: bool = False) -> None:
-    fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and low <= value <= high
+    fits = (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and low <= value <= high
+    )
     if not fits or (above and value == low):
         wanted = f"a number {'above' if above else 'from'} {low:g} {'and up to' if above else 'to'} {high:g}"
         raise RequestError("a field is out of range", place=name, want=wanted, got=repr(value))

@@ -24,7 +24,9 @@ class Schedule:
     preempted: tuple[Sequence, ...] = ()
 
 
-def schedule(running: Items[Sequence], waiting: Items[Sequence], free: int, budget: int, most: int) -> Schedule:
+def schedule(
+    running: Items[Sequence], waiting: Items[Sequence], free: int, budget: int, most: int
+) -> Schedule:
     """Sequences that are decoding come first, one token each; then prompts take what the budget leaves, in order of arrival.
 
     `free` pages are left, `most` sequences fit in a step. When a decoding sequence needs a page and none is free, the one
@@ -38,7 +40,10 @@ def schedule(running: Items[Sequence], waiting: Items[Sequence], free: int, budg
         free += len(last.pages)
         preempted.append(last)
     shares: list[Share] = []
-    for sequence in (*sorted(active, key=lambda sequence: sequence.pending > 1), *(() if preempted else waiting)):
+    for sequence in (
+        *sorted(active, key=lambda sequence: sequence.pending > 1),
+        *(() if preempted else waiting),
+    ):
         count = min(sequence.pending, budget)
         if len(shares) == most or count == 0:
             break

@@ -20,7 +20,9 @@ class State(enum.Enum):
 class Sequence:
     """`tokens` are the prompt and what was drawn; the first `computed` of them are in the cache."""
 
-    def __init__(self, number: int, prompt: list[int], sampling: Sampling, seed: int, limit: int, width: int) -> None:
+    def __init__(
+        self, number: int, prompt: list[int], sampling: Sampling, seed: int, limit: int, width: int
+    ) -> None:
         """`limit` is the most tokens that may be drawn, `width` the most pages that it can hold."""
         self.number = number
         self.tokens = np.empty(len(prompt) + limit, np.int32)

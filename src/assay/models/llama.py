@@ -50,13 +50,19 @@ def from_gguf(file: GgufFile) -> Llama:
     heads = file.expect("llama.attention.head_count", int)
     if heads < 1 or hidden % heads:
         raise FormatError(
-            "heads don't divide the model", place=f"{file.path.name} › llama.attention.head_count", want=f"a divisor of {hidden}", got=str(heads)
+            "heads don't divide the model",
+            place=f"{file.path.name} › llama.attention.head_count",
+            want=f"a divisor of {hidden}",
+            got=str(heads),
         )
     head_dim = file.expect("llama.attention.key_length", int, hidden // heads)
     scaling = file.expect("llama.rope.scaling.type", str, "none")
     if scaling != "none":
         raise FormatError(
-            "scaled rotary positions are not supported", place=f"{file.path.name} › llama.rope.scaling.type", want="none", got=scaling
+            "scaled rotary positions are not supported",
+            place=f"{file.path.name} › llama.rope.scaling.type",
+            want="none",
+            got=scaling,
         )
     return Llama(
         name=file.expect("general.name", str, file.path.stem),
@@ -107,11 +113,22 @@ def graph(model: Llama, dtypes: Mapping[str, DType], cache: DType, pages: int, t
 
     q_width, kv_width = model.heads * model.head_dim, model.kv_heads * model.head_dim
     embedding = weight("token_embd.weight", model.vocabulary, model.hidden)
-    turns = b.op("rotary_table", positions, b.weight(FREQUENCIES, F32, model.rope_pairs), name="rope", output="turns")
+    turns = b.op(
+        "rotary_table", positions, b.weight(FREQUENCIES, F32, model.rope_pairs), name="rope", output="turns"
+    )
     x = b.op("embedding", tokens, embedding, name="token_embd", output="embedded")
 
     def rotate(value: str, heads: int, name: str) -> str:
-        return b.op("rotary", value, turns, name=name, output=name, heads=heads, head_dim=model.head_dim, pairing=model.pairing)
+        return b.op(
+            "rotary",
+            value,
+            turns,
+            name=name,
+            output=name,
+            heads=heads,
+            head_dim=model.head_dim,
+            pairing=model.pairing,
+        )
 
     for layer in range(model.layers):
         at = f"blk.{layer}"
@@ -122,7 +139,14 @@ def graph(model: Llama, dtypes: Mapping[str, DType], cache: DType, pages: int, t
 
         def norm(value: str, part: str, at: str = at) -> str:
             name = f"{at}.{part}"
-            return b.op("rms_norm", value, weight(f"{name}.weight", model.hidden), name=name, output=name, epsilon=model.epsilon)
+            return b.op(
+                "rms_norm",
+                value,
+                weight(f"{name}.weight", model.hidden),
+                name=name,
+                output=name,
+                epsilon=model.epsilon,
+            )
 
         shape = (pages, model.kv_heads)
         keys = b.state(f"{at}.keys", cache, *shape, model.head_dim, PAGE)
@@ -148,7 +172,14 @@ def graph(model: Llama, dtypes: Mapping[str, DType], cache: DType, pages: int, t
         down = linear(both, "ffn_down", model.hidden, model.feed_forward)
         x = b.op("add", x, down, name=f"{at}.ffn_residual", output=f"{at}.ffn_residual")
     x = b.op("gather_rows", x, rows, name="rows", output="wanted")
-    x = b.op("rms_norm", x, weight("output_norm.weight", model.hidden), name="output_norm", output="final", epsilon=model.epsilon)
+    x = b.op(
+        "rms_norm",
+        x,
+        weight("output_norm.weight", model.hidden),
+        name="output_norm",
+        output="final",
+        epsilon=model.epsilon,
+    )
     head = embedding if model.tied else weight("output.weight", model.vocabulary, model.hidden)
     logits = b.op("linear", x, head, name="output", output="logits")
     sampled, logprob = b.ops("sample", logits, *sampling, name="sample", output="sample")

@@ -10,7 +10,19 @@ from assay.graph.graph import ValueType
 from assay.kernels.sizes import PAGE, attention_scratch
 from assay.ops.cache import CACHE_TYPES
 from assay.ops.operator import (
-    Address, Argument, Array, Attribute, Attributes, Case, Exactness, Kernel, Operator, Port, Relation, Scratch, Site,
+    Address,
+    Argument,
+    Array,
+    Attribute,
+    Attributes,
+    Case,
+    Exactness,
+    Kernel,
+    Operator,
+    Port,
+    Relation,
+    Scratch,
+    Site,
 )  # fmt: skip
 from assay.ops.registry import register
 from assay.tensor.dtype import F32, I32, DType
@@ -57,7 +69,12 @@ def _kernel(dtype: DType) -> Kernel:
 
 
 def _case(
-    rng: np.random.Generator, dtype: DType, lengths: list[int], pasts: list[int], shape: tuple[int, int, int], window: int
+    rng: np.random.Generator,
+    dtype: DType,
+    lengths: list[int],
+    pasts: list[int],
+    shape: tuple[int, int, int],
+    window: int,
 ) -> Case:
     heads, kv_heads, d = shape
     needed = [-(-(past + length) // PAGE) for past, length in zip(pasts, lengths, strict=True)]
@@ -85,7 +102,9 @@ def _case(
     )  # fmt: skip
     inputs = (q, keys, values, spans, np.array(pasts, np.int32), table)
     attributes = {"heads": heads, "scale": float(np.float32(d**-0.5)), "window": window}
-    return Case(inputs, types, attributes, f"{dtype} {lengths} after {pasts}, {heads}/{kv_heads}×{d}, window {window}")
+    return Case(
+        inputs, types, attributes, f"{dtype} {lengths} after {pasts}, {heads}/{kv_heads}×{d}, window {window}"
+    )
 
 
 def _cases(rng: np.random.Generator) -> Sequence[Case]:
@@ -134,7 +153,9 @@ register(
             ),
         ),
         reference=_reference,
-        exactness=Exactness("ulp", 64, "sums over d and over keys, exp within 1 ulp; relative to the greatest |v|"),
+        exactness=Exactness(
+            "ulp", 64, "sums over d and over keys, exp within 1 ulp; relative to the greatest |v|"
+        ),
         kernels=tuple(map(_kernel, CACHE_TYPES)),
         cases=_cases,
         numerics=(
@@ -144,7 +165,9 @@ register(
             "A block that a row sees nothing of is skipped for it; masking selects, so unwritten slots never count.",
         ),
         not_differentiable={
-            name: "a cache that is written in place" if name in ("keys", "values") else "bookkeeping of the batch"
+            name: "a cache that is written in place"
+            if name in ("keys", "values")
+            else "bookkeeping of the batch"
             for name in ("keys", "values", "spans", "pasts", "table")
         },
     )

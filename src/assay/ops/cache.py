@@ -9,7 +9,16 @@ import numpy as np
 from assay.graph.graph import ValueType
 from assay.kernels.sizes import PAGE
 from assay.ops.operator import (
-    BITWISE, Address, Argument, Array, Attributes, Case, Kernel, Operator, Port, Site,
+    BITWISE,
+    Address,
+    Argument,
+    Array,
+    Attributes,
+    Case,
+    Kernel,
+    Operator,
+    Port,
+    Site,
 )  # fmt: skip
 from assay.ops.registry import register
 from assay.tensor.dtype import F16, F32, I32, DType
@@ -51,7 +60,9 @@ def _cases(rng: np.random.Generator) -> Sequence[Case]:
                 ValueType.of(F32, t, h * d), ValueType.of(F32, t, h * d), ValueType.of(I32, t),
                 ValueType.of(dtype, pages, h, d, PAGE), ValueType.of(dtype, pages, h, PAGE, d),
             )  # fmt: skip
-            cases.append(Case((k, v, slots, keys, values), types, {}, f"{dtype} {t} of {pages} pages, {h}×{d}"))
+            cases.append(
+                Case((k, v, slots, keys, values), types, {}, f"{dtype} {t} of {pages} pages, {h}×{d}")
+            )
     return cases
 
 
@@ -77,9 +88,9 @@ register(
         exactness=BITWISE,
         kernels=tuple(map(_kernel, CACHE_TYPES)),
         cases=_cases,
-        numerics=("To the cache's type, nearest even; a value that becomes infinite or is not finite is PrecisionOverflow.",),
-        not_differentiable={
-            name: "a cache is written, not computed" for name in ("k", "v", "slots", "keys", "values")
-        },
+        numerics=(
+            "To the cache's type, nearest even; a value that becomes infinite or is not finite is PrecisionOverflow.",
+        ),
+        not_differentiable=dict.fromkeys(("k", "v", "slots", "keys", "values"), "a cache is written, not computed"),
     )
 )

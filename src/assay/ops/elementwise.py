@@ -11,7 +11,18 @@ from assay.graph.dim import Dim
 from assay.graph.graph import ValueType
 from assay.kernels.sizes import ADD, CHAIN_SCRATCH, LOAD, MUL, SILU, STORE
 from assay.ops.operator import (
-    BITWISE, Address, Argument, Array, Attributes, Case, Exactness, Kernel, Operator, Port, Scratch, Site,
+    BITWISE,
+    Address,
+    Argument,
+    Array,
+    Attributes,
+    Case,
+    Exactness,
+    Kernel,
+    Operator,
+    Port,
+    Scratch,
+    Site,
 )  # fmt: skip
 from assay.ops.registry import register
 from assay.tensor.dtype import F32

@@ -6,10 +6,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from assay.ops.operator import BITWISE, Address, Argument, Array, Attributes, Case, Kernel, Operator, Port, Site
-from assay.ops.weights import WEIGHT_TYPES, random_weight
 from assay.graph.graph import ValueType
+from assay.ops.operator import (
+    BITWISE,
+    Address,
+    Argument,
+    Array,
+    Attributes,
+    Case,
+    Kernel,
+    Operator,
+    Port,
+    Site,
+)
 from assay.ops.registry import register
+from assay.ops.weights import WEIGHT_TYPES, random_weight
 from assay.tensor.dtype import F32, I32, DType
 
 
@@ -24,7 +35,11 @@ def _arguments(site: Site) -> Sequence[Argument]:
 
 def _kernel(dtype: DType) -> Kernel:
     return Kernel(
-        f"embedding.{dtype}", _arguments, f"table is {dtype}", lambda site: site.inputs[1].dtype is dtype, rows=True
+        f"embedding.{dtype}",
+        _arguments,
+        f"table is {dtype}",
+        lambda site: site.inputs[1].dtype is dtype,
+        rows=True,
     )
 
 

@@ -8,7 +8,19 @@ import numpy as np
 
 from assay.graph.graph import ValueType
 from assay.kernels.sizes import BLOCK, DEQUANTISED, EDGE
-from assay.ops.operator import Address, Argument, Array, Attributes, Case, Exactness, Kernel, Operator, Port, Scratch, Site
+from assay.ops.operator import (
+    Address,
+    Argument,
+    Array,
+    Attributes,
+    Case,
+    Exactness,
+    Kernel,
+    Operator,
+    Port,
+    Scratch,
+    Site,
+)
 from assay.ops.registry import register
 from assay.ops.weights import BLOCK_TYPES, WEIGHT_TYPES, random_weight
 from assay.tensor.dtype import F32, I8, I32, DType
@@ -26,7 +38,11 @@ def _linear_arguments(site: Site) -> Sequence[Argument]:
 def _linear_kernel(dtype: DType) -> Kernel:
     size = EDGE + (DEQUANTISED if dtype.quantised else 0)
     return Kernel(
-        f"gemm.{dtype}", _linear_arguments, f"w is {dtype}", lambda site: site.inputs[1].dtype is dtype, lambda site: size
+        f"gemm.{dtype}",
+        _linear_arguments,
+        f"w is {dtype}",
+        lambda site: site.inputs[1].dtype is dtype,
+        lambda site: size,
     )
 
 
@@ -56,7 +72,11 @@ register(
         ),
         outputs=(Port("y", (F32,), "T N", "mapped rows"),),
         reference=_linear,
-        exactness=Exactness("ulp", 512, "a sum of K fused products in blocks of 256: rounding grows with K, at worst by 1 ulp a term"),
+        exactness=Exactness(
+            "ulp",
+            512,
+            "a sum of K fused products in blocks of 256: rounding grows with K, at worst by 1 ulp a term",
+        ),
         kernels=tuple(_linear_kernel(dtype) for dtype in WEIGHT_TYPES),
         cases=_linear_cases,
         numerics=(
@@ -81,7 +101,11 @@ def _quantized_arguments(site: Site) -> Sequence[Argument]:
 
 def _quantized_kernel(dtype: DType) -> Kernel:
     return Kernel(
-        f"qgemm.{dtype}", _quantized_arguments, f"w is {dtype}", lambda site: site.inputs[3].dtype is dtype, lambda site: EDGE
+        f"qgemm.{dtype}",
+        _quantized_arguments,
+        f"w is {dtype}",
+        lambda site: site.inputs[3].dtype is dtype,
+        lambda site: EDGE,
     )
 
 
@@ -122,7 +146,10 @@ register(
             "acc = fma(scale · sum, min_w, acc). The integer dot is exact, the products of scales are float32.",
         ),
         not_differentiable={
-            "q": "integers", "scale": "belongs to integers", "sum": "integers", "w": "a weight in panels is constant",
+            "q": "integers",
+            "scale": "belongs to integers",
+            "sum": "integers",
+            "w": "a weight in panels is constant",
         },  # fmt: skip
     )
 )

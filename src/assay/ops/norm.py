@@ -7,7 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from assay.graph.graph import ValueType
-from assay.ops.operator import Address, Argument, Array, Attribute, Attributes, Case, Exactness, Kernel, Operator, Port, Site
+from assay.ops.operator import (
+    Address,
+    Argument,
+    Array,
+    Attribute,
+    Attributes,
+    Case,
+    Exactness,
+    Kernel,
+    Operator,
+    Port,
+    Site,
+)
 from assay.ops.registry import register
 from assay.tensor.dtype import F32
 
@@ -47,6 +59,8 @@ register(
         exactness=Exactness("ulp", 8, "a sum in 16 lanes, a root, a division and two products"),
         kernels=(Kernel("norm.rms_norm", _arguments, rows=True),),
         cases=_cases,
-        numerics=("Squares are summed by fma in 16 lanes (lane = index mod 16), which one fixed tree folds.",),
+        numerics=(
+            "Squares are summed by fma in 16 lanes (lane = index mod 16), which one fixed tree folds.",
+        ),
     )
 )

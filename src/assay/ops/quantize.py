@@ -8,7 +8,18 @@ import numpy as np
 
 from assay.graph.graph import ValueType
 from assay.kernels.sizes import BLOCK
-from assay.ops.operator import BITWISE, Address, Argument, Array, Attributes, Case, Kernel, Operator, Port, Site
+from assay.ops.operator import (
+    BITWISE,
+    Address,
+    Argument,
+    Array,
+    Attributes,
+    Case,
+    Kernel,
+    Operator,
+    Port,
+    Site,
+)
 from assay.ops.registry import register
 from assay.tensor.dtype import F32, I8, I32
 
@@ -28,7 +39,14 @@ def _reference(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, 
 
 
 def _arguments(site: Site) -> Sequence[Argument]:
-    return Address("x"), Address("q"), Address("scale"), Address("sum"), site.dims["T"], site.dims["B"] * BLOCK
+    return (
+        Address("x"),
+        Address("q"),
+        Address("scale"),
+        Address("sum"),
+        site.dims["T"],
+        site.dims["B"] * BLOCK,
+    )
 
 
 def _cases(rng: np.random.Generator) -> Sequence[Case]:

@@ -8,7 +8,18 @@ import numpy as np
 
 from assay.graph.graph import ValueType
 from assay.ops.operator import (
-    Address, Argument, Array, Attribute, Attributes, Case, Exactness, Kernel, Operator, Port, Relation, Site,
+    Address,
+    Argument,
+    Array,
+    Attribute,
+    Attributes,
+    Case,
+    Exactness,
+    Kernel,
+    Operator,
+    Port,
+    Relation,
+    Site,
 )  # fmt: skip
 from assay.ops.registry import register
 from assay.tensor.dtype import F32, I32
@@ -30,7 +41,9 @@ def _table_cases(rng: np.random.Generator) -> Sequence[Case]:
         positions = rng.integers(0, 131072, t, dtype=np.int32)
         positions[0] = 0
         frequencies = (10000.0 ** (-np.arange(p) / p)).astype(np.float32)
-        cases.append(Case((positions, frequencies), (ValueType.of(I32, t), ValueType.of(F32, p)), name=f"{t}×{p}"))
+        cases.append(
+            Case((positions, frequencies), (ValueType.of(I32, t), ValueType.of(F32, p)), name=f"{t}×{p}")
+        )
     return cases
 
 
@@ -46,7 +59,9 @@ register(
         ),
         outputs=(Port("table", (F32,), "T 2*P", "P cosines, then P sines"),),
         reference=_table,
-        exactness=Exactness("ulp", 1, "sine and cosine in float64 within 1e-15, rounded once to float32; absolute, of 1"),
+        exactness=Exactness(
+            "ulp", 1, "sine and cosine in float64 within 1e-15, rounded once to float32; absolute, of 1"
+        ),
         kernels=(Kernel("rotary.table", _table_arguments, rows=True),),
         cases=_table_cases,
         not_differentiable={"positions": "integers", "frequencies": "constants of the model"},
@@ -109,7 +124,9 @@ register(
         attributes=(
             Attribute("heads", int, "heads in a row", low=1),
             Attribute("head_dim", int, "elements of a head", low=2),
-            Attribute("pairing", str, "pair i is (i, i + P), or (2i, 2i + 1)", choices=("halves", "neighbours")),
+            Attribute(
+                "pairing", str, "pair i is (i, i + P), or (2i, 2i + 1)", choices=("halves", "neighbours")
+            ),
         ),
         relations=(
             Relation(

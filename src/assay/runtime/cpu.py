@@ -21,7 +21,14 @@ class Cpu:
 
     name = "cpu"
 
-    def __init__(self, threads: int, *, capacity: int | None = None, guard: bool = False, progress: Progress | None = None) -> None:
+    def __init__(
+        self,
+        threads: int,
+        *,
+        capacity: int | None = None,
+        guard: bool = False,
+        progress: Progress | None = None,
+    ) -> None:
         """`capacity` is the pool's, by default the machine's memory; `guard` puts red zones around each buffer."""
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         self.pool = Pool(capacity or memory, guard=guard)

@@ -52,7 +52,12 @@ class Executor:
         """The plan that a run with these sizes takes. Raises ContractError when a size is above every bucket."""
         return self._compiler.plan(self._bucket(binding), gap=self._gap)
 
-    def prepare(self, bindings: Sequence[Mapping[str, int]], progress: Progress | None = None, also: Sequence[str] = ()) -> None:
+    def prepare(
+        self,
+        bindings: Sequence[Mapping[str, int]],
+        progress: Progress | None = None,
+        also: Sequence[str] = (),
+    ) -> None:
         """Compile the kernels that runs of these sizes take, and `also` others, so that no run has to."""
         plans = [self.plan(binding) for binding in bindings]
         addresses([*also, *(kernel for plan in plans for kernel in plan.kernels)], progress)
@@ -92,7 +97,10 @@ class Executor:
             chosen[symbol] = next((size for size in sizes if size >= binding[symbol]), 0)
             if chosen[symbol] == 0:
                 raise ContractError(
-                    "a size above every bucket", place=f"{self.graph.name} › {symbol}", want=f"at most {sizes[-1]}", got=str(binding[symbol])
+                    "a size above every bucket",
+                    place=f"{self.graph.name} › {symbol}",
+                    want=f"at most {sizes[-1]}",
+                    got=str(binding[symbol]),
                 )
         return chosen
 
@@ -109,7 +117,9 @@ class Executor:
 class _Ready:
     """A plan bound to the arena: its tape, and where inputs and outputs lie."""
 
-    def __init__(self, plan: Plan, kernels: Mapping[str, int], fixed: Mapping[str, int], arena: Buffer) -> None:
+    def __init__(
+        self, plan: Plan, kernels: Mapping[str, int], fixed: Mapping[str, int], arena: Buffer
+    ) -> None:
         self.arena = arena
         self._plan = plan
         places = {**fixed, **{name: arena.address + offset for name, offset in plan.offsets.items()}}
@@ -121,7 +131,10 @@ class _Ready:
         kind = self._plan.graph.types[name]
         if array.dtype != kind.dtype.numpy or array.nbytes > kind.nbytes(self._plan.bound):
             raise ContractError(
-                "an input doesn't fit", place=f"{self._plan.graph.name} › {name}", want=str(kind), got=f"{array.dtype}{list(array.shape)}"
+                "an input doesn't fit",
+                place=f"{self._plan.graph.name} › {name}",
+                want=str(kind),
+                got=f"{array.dtype}{list(array.shape)}",
             )
         self.arena.array(array.dtype, array.shape, offset=self._plan.offsets[name])[...] = array
 

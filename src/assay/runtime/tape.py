@@ -21,7 +21,9 @@ class Tape:
     Words that depend on symbols are written by `bind`, before each run.
     """
 
-    def __init__(self, plan: Plan, kernels: Mapping[str, int], places: Mapping[str, int], scratch: int) -> None:
+    def __init__(
+        self, plan: Plan, kernels: Mapping[str, int], places: Mapping[str, int], scratch: int
+    ) -> None:
         """`places` has every value's address, `scratch` is the address of thread 0's."""
         self.plan = plan
         length = len(plan.launches)

@@ -69,7 +69,9 @@ class Team:
         raw = np.zeros(CONTROL.BYTES // 8 + 8, np.int64)
         start = -raw.ctypes.data % 64 // 8
         self._control = raw[start : start + CONTROL.BYTES // 8]
-        self._control[CONTROL.SYSCALL // 8] = ctypes.cast(ctypes.CDLL(None).syscall, ctypes.c_void_p).value or 0
+        self._control[CONTROL.SYSCALL // 8] = (
+            ctypes.cast(ctypes.CDLL(None).syscall, ctypes.c_void_p).value or 0
+        )
         self._control[CONTROL.FUTEX // 8] = _FUTEX[platform.machine()]
         self._process = os.getpid()
         self._workers = []

@@ -35,12 +35,17 @@ def panels(graph: Graph) -> frozenset[str]:
         for port, name in zip(registry.get(node.op).inputs, node.inputs, strict=True):
             if name in graph.weights and wanted.setdefault(name, port.panels) != port.panels:
                 raise ContractError(
-                    "one weight, two layouts", place=f'node "{node.name}" ({node.op})', want="panels or rows everywhere", got=name
+                    "one weight, two layouts",
+                    place=f'node "{node.name}" ({node.op})',
+                    want="panels or rows everywhere",
+                    got=name,
                 )
     return frozenset(name for name, in_panels in wanted.items() if in_panels)
 
 
-def load(graph: Graph, source: Source, device: Cpu, progress: LoadProgress | None = None) -> dict[str, Buffer]:
+def load(
+    graph: Graph, source: Source, device: Cpu, progress: LoadProgress | None = None
+) -> dict[str, Buffer]:
     """Each weight that a node reads, in a buffer of its own. The source's bytes are read once and not kept."""
     in_panels = panels(graph)
     names = [name for name in graph.weights if name in graph.uses]
@@ -73,6 +78,8 @@ def _pack(raw: NDArray[np.uint8], kind: ValueType, device: Cpu, owner: str) -> B
     return buffer
 
 
-def arrays(graph: Graph, decode: Callable[[str, ValueType], NDArray[np.generic]]) -> Mapping[str, NDArray[np.generic]]:
+def arrays(
+    graph: Graph, decode: Callable[[str, ValueType], NDArray[np.generic]]
+) -> Mapping[str, NDArray[np.generic]]:
     """Each weight that a node reads, as the numbers that it stands for: what references compute with."""
     return {name: decode(name, graph.types[name]) for name in graph.weights if name in graph.uses}

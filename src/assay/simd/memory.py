@@ -7,7 +7,21 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from assay.simd.target import has_f16c
-from assay.simd.vector import F32, I8, I16, I32, I64, LANES, VF32, VI32, F32x16, I32x16, call, constant, spread
+from assay.simd.vector import (
+    F32,
+    I8,
+    I16,
+    I32,
+    I64,
+    LANES,
+    VF32,
+    VI32,
+    F32x16,
+    I32x16,
+    call,
+    constant,
+    spread,
+)
 
 VI16 = ir.VectorType(I16, LANES)
 
@@ -98,7 +112,9 @@ def float_to_half(context, builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
 def brain_to_float(context, builder: ir.IRBuilder, brain: ir.Value) -> ir.Value:
     """<n x i16> holding bfloat16 to <n x float>, exact."""
     count = brain.type.count
-    wide = builder.shl(builder.zext(brain, ir.VectorType(I32, count)), constant(ir.VectorType(I32, count), 16))
+    wide = builder.shl(
+        builder.zext(brain, ir.VectorType(I32, count)), constant(ir.VectorType(I32, count), 16)
+    )
     return builder.bitcast(wide, ir.VectorType(F32, count))
 
 
@@ -160,7 +176,9 @@ def load_nibbles(typingctx, address, byte, high):
 
     def emit(context, builder, sig, args):
         word = load_at(builder, args[0], VI32, 4)
-        shift = builder.add(builder.shl(builder.trunc(args[1], I32), I32(3)), builder.shl(builder.trunc(args[2], I32), I32(2)))
+        shift = builder.add(
+            builder.shl(builder.trunc(args[1], I32), I32(3)), builder.shl(builder.trunc(args[2], I32), I32(2))
+        )
         return builder.and_(builder.lshr(word, spread(builder, shift, LANES)), constant(VI32, 0x0F))
 
     return I32x16(types.int64, types.int64, types.int64), emit
