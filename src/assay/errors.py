@@ -4,14 +4,14 @@
     ├── ContractError        a graph, a node or an input breaks an operator's contract
     ├── FormatError          a file is damaged, hostile or of an unsupported kind
     ├── ModelNotFoundError   a model name or path that nothing answers to
-    ├── RequestError         a request that can't be served as asked (a field out of range, a context too long)
+    ├── RequestError         a request that can't be served as asked (out of range, a context too long)
     ├── HardwareFault        memory or a device gave out
     ├── SchedulingDeadlock   a cycle, or a wait that can't end
     ├── PrecisionOverflow    a value left its dtype's range
     └── KernelBuildError     a kernel didn't compile
 
-An error has four parts: the place, what was wanted, what was found, and a hint that can be acted on. The raiser knows
-what; each outer layer adds where (`at`).
+An error has four parts: the place, what was wanted, what was found, and a hint that can be acted on. The
+raiser knows what; each outer layer adds where (`at`).
 """
 
 from __future__ import annotations

@@ -69,9 +69,10 @@ def load(
 ) -> LanguageModel:
     """The language model with this catalogue name or in this GGUF file, ready to run.
 
-    `threads` is the team's size, by default all processors. `activations` "float32" computes linear maps and keeps the
-    cache in float32: slower and exact to rounding. `context` limits the tokens of one sequence (default: the model's),
-    `cache_tokens` the tokens of all sequences together, `budget` the tokens of one step.
+    `threads` is the team's size, by default all processors. `activations` "float32" computes linear maps and
+    keeps the cache in float32: slower and exact to rounding. `context` limits the tokens of one sequence
+    (default: the model's), `cache_tokens` the tokens of all sequences together, `budget` the tokens of one
+    step.
 
     Raises ModelNotFoundError, FormatError, ContractError, HardwareFault or RequestError.
     """
@@ -125,7 +126,9 @@ def _executor(
 
 
 def _pages(model: llama.Llama, context: int, cache_tokens: int | None, size: int) -> int:
-    """Pages of the cache: what was asked for, or a context and as much more as a quarter of the memory holds."""
+    """Pages of the cache: what was asked for, or a context and as much more as a quarter of the memory
+    holds.
+    """
     if cache_tokens is not None:
         return max(1, -(-cache_tokens // PAGE))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

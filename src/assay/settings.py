@@ -41,7 +41,9 @@ class Setting(Generic[T]):
 
 
 def child_environment(without: str, changes: Mapping[str, str]) -> dict[str, str]:
-    """This process's environment for a child: variables that begin with `without` are left out, `changes` are made."""
+    """This process's environment for a child: variables that begin with `without` are left out, `changes` are
+    made.
+    """
     return {name: value for name, value in os.environ.items() if not name.startswith(without)} | dict(changes)
 
 

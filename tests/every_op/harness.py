@@ -16,7 +16,9 @@ from assay.runtime.weights import load, panels
 
 
 def graph_of(operator: Operator, case: Case) -> Graph:
-    """A graph of one node. Weights in panels are weights, what is changed in place are states, the rest are inputs."""
+    """A graph of one node. Weights in panels are weights, what is changed in place are states, the rest are
+    inputs.
+    """
     builder = Builder(operator.name)
     names = []
     for port, kind in zip(operator.inputs, case.types, strict=True):

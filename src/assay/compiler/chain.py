@@ -37,7 +37,7 @@ class Program:
 def chains(graph: Graph, resolutions: Sequence[Resolution]) -> list[list[int]]:
     """The nodes' numbers in order, neighbours that form a chain together."""
     groups: list[list[int]] = []
-    for index, node in enumerate(graph.nodes):
+    for index in range(len(graph.nodes)):
         previous = groups[-1] if groups else []
         if previous and len(previous) < MOST and _continues(graph, resolutions, previous, index):
             previous.append(index)

@@ -26,7 +26,9 @@ Word = Value | Scratch | Dim | int | float
 
 @dataclass(frozen=True)
 class Launch:
-    """One entry of the tape: a kernel, its arguments, the nodes that it stands for, and whether a barrier comes before."""
+    """One entry of the tape: a kernel, its arguments, the nodes that it stands for, and whether a barrier
+    comes before.
+    """
 
     kernel: str
     arguments: tuple[Word, ...]
@@ -36,7 +38,8 @@ class Launch:
 
 @dataclass(frozen=True)
 class Plan:
-    """Launches and memory. `offsets` has the place of each value that lies in the arena, inputs and outputs too.
+    """Launches and memory. `offsets` has the place of each value that lies in the arena, inputs and outputs
+    too.
 
     `aliases` maps the names that states take on when they are changed in place to the states themselves.
     """
@@ -57,7 +60,9 @@ class Plan:
 
 @dataclass(frozen=True)
 class _Step:
-    """A launch before barriers are known. `rows` is the dimension that threads divide, for kernels that own rows."""
+    """A launch before barriers are known. `rows` is the dimension that threads divide, for kernels that own
+    rows.
+    """
 
     kernel: str
     arguments: tuple[Word, ...]
@@ -78,7 +83,9 @@ class Compiler:
         self._aliases = _aliases(graph, self._resolutions)
 
     def plan(self, bound: Mapping[str, int], *, gap: int = 0) -> Plan:
-        """A plan for runs whose symbols stay within `bound`. `gap` bytes are left free behind each value, for tests."""
+        """A plan for runs whose symbols stay within `bound`. `gap` bytes are left free behind each value, for
+        tests.
+        """
         steps = [self._step(members, bound) for members in self._chains]
         barriers = _barriers(steps, self._aliases)
         offsets, arena = place(self._intervals(steps, barriers, bound), gap)
@@ -114,7 +121,9 @@ class Compiler:
     def _intervals(
         self, steps: Sequence[_Step], barriers: Sequence[bool], bound: Mapping[str, int]
     ) -> list[Interval]:
-        """When each value of the arena lives, in phases: the stretches between barriers, inside which order is free."""
+        """When each value of the arena lives, in phases: the stretches between barriers, inside which order
+        is free.
+        """
         graph = self.graph
         begin: dict[str, int] = dict.fromkeys(graph.inputs, -1)
         end: dict[str, int] = dict(begin)
@@ -182,8 +191,9 @@ def _aliases(graph: Graph, resolutions: Sequence[Resolution]) -> dict[str, str]:
 
 
 def _barriers(steps: Sequence[_Step], aliases: Mapping[str, str]) -> list[bool]:
-    """A step waits for all before it when it reads, or changes in place, what they write or read since the last barrier;
-    except that steps whose threads own the same rows follow each other freely."""
+    """A step waits for all before it when it reads, or changes in place, what they write or read since the
+    last barrier; except that steps whose threads own the same rows follow each other freely.
+    """
     barriers = []
     written: dict[str, Dim | None] = {}
     read: dict[str, Dim | None] = {}

@@ -4,8 +4,9 @@ A page of 64 tokens is a block. For each row (one query token, one head) a block
 
     m = max s_j,  l = Σ exp(s_j − m),  o = Σ exp(s_j − m) v_j        s_j = Σ_d (scale · q_d) k_jd, d ascending
 
-over the keys that the row sees. Blocks fold in order inside superblocks of 512 keys, superblocks fold in order into the
-result, o / l. A block that a row sees nothing of is skipped for that row, so no tiling of queries changes a bit.
+over the keys that the row sees. Blocks fold in order inside superblocks of 512 keys, superblocks fold in
+order into the result, o / l. A block that a row sees nothing of is skipped for that row, so no tiling of
+queries changes a bit.
 """
 
 from __future__ import annotations
@@ -70,11 +71,11 @@ def product(a, b, depth, width, y, rows, k):
 
 
 @njit
-def fold(state, output, m, l, o, d, fresh):
-    """Merge (m, l, o) into (state[0], state[1], output), or start with it."""
+def fold(state, output, m, total, o, d, fresh):
+    """Merge (m, total, o) into (state[0], state[1], output), or start with it."""
     if fresh:
         put_f32(state, m)
-        put_f32(state + 4, l)
+        put_f32(state + 4, total)
         for i in range(0, d, 16):
             store(output + 4 * i, load(o + 4 * i))
         return
@@ -82,7 +83,7 @@ def fold(state, output, m, l, o, d, fresh):
     top = before if before > m else m
     old, new = exp(splat(before) - splat(top)), exp(splat(m) - splat(top))
     put_f32(state, top)
-    put_f32(state + 4, tree_max(fma(splat(l), new, splat(get_f32(state + 4)) * old)))
+    put_f32(state + 4, tree_max(fma(splat(total), new, splat(get_f32(state + 4)) * old)))
     for i in range(0, d, 16):
         store(output + 4 * i, fma(load(o + 4 * i), new, load(output + 4 * i) * old))
 
@@ -108,7 +109,7 @@ def softmax(scores, low, high):
     return m, tree_sum(total)
 
 
-def _kernel(load_cache, size: int):  # type: ignore[no-untyped-def]
+def _kernel(load_cache, size: int):
     @njit
     def widen(source, target, count):
         for i in range(0, count, 16):
@@ -118,7 +119,9 @@ def _kernel(load_cache, size: int):  # type: ignore[no-untyped-def]
     def attend(
         q, keys, values, table, y, first, tokens, past, heads, kv_heads, kv_head, d, scale, window, scratch
     ):
-        """Query tokens `first` … of one sequence against one key head; `past` tokens precede the first of them."""
+        """Query tokens `first` … of one sequence against one key head; `past` tokens precede the first of
+        them.
+        """
         group = heads // kv_heads
         rows = tokens * group
         queries = scratch
@@ -148,9 +151,9 @@ def _kernel(load_cache, size: int):  # type: ignore[no-untyped-def]
                 high = min(PAGE, position + 1 - here)
                 low = max(0, position + 1 - window - here) if window > 0 else 0
                 if low < high:
-                    m, l = softmax(scores + 4 * PAGE * row, low, high)
+                    m, total = softmax(scores + 4 * PAGE * row, low, high)
                     put_f32(inner_state + 8 * rows * 2 + 8 * row, m)
-                    put_f32(inner_state + 8 * rows * 2 + 8 * row + 4, l)
+                    put_f32(inner_state + 8 * rows * 2 + 8 * row + 4, total)
                 else:
                     for i in range(0, PAGE, 16):
                         store(scores + 4 * (PAGE * row + i), splat(0.0))
@@ -162,7 +165,8 @@ def _kernel(load_cache, size: int):  # type: ignore[no-untyped-def]
                 if max(0, seen_from - here) >= high:
                     continue
                 output = block + 4 * d * row
-                # A key seen by another row alone adds 0 · v; adding +0 makes the sign of a zero sum the same without it.
+                # A key seen by another row alone adds 0 · v; adding +0 makes the sign of a zero sum the same
+                # without it.
                 for i in range(0, d, 16):
                     store(output + 4 * i, load(output + 4 * i) + splat(0.0))
                 first_of_super = page == max(page // (SUPER // PAGE) * (SUPER // PAGE), seen_from // PAGE)
@@ -196,7 +200,9 @@ def _kernel(load_cache, size: int):  # type: ignore[no-untyped-def]
                 store(target + 4 * i, load(outer + 4 * (d * row + i)) * inverse)
 
     def kernel(args, tid, nthreads):
-        """(q, keys, values, spans, pasts, table, y, S, P, heads, kv_heads, D, scale, window, scratch, its stride)"""
+        """(q, keys, values, spans, pasts, table, y, S, P, heads, kv_heads, D, scale, window, scratch, its
+        stride)
+        """
         q, keys, values = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
         spans, pasts, table, y = (
             get_i64(args + 32),

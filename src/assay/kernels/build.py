@@ -1,8 +1,9 @@
-"""A child process that compiles kernels: `python -m assay.kernels.build`, on stdin a line `NAME<tab>OBJECT FILE` for each.
+"""A child process that compiles kernels: `python -m assay.kernels.build`, on stdin a line `NAME<tab>OBJECT
+FILE` for each.
 
-Only this process imports Numba, with Numba's processor set by its parent's environment, so a program that serves
-needs neither the compiler's start time nor its memory. An object file appears whole
-or not at all; the kernel's name is printed when it is there.
+Only this process imports Numba, with Numba's processor set by its parent's environment, so a program that
+serves needs neither the compiler's start time nor its memory. An object file appears whole or not at all; the
+kernel's name is printed when it is there.
 """
 
 from __future__ import annotations

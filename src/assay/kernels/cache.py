@@ -1,7 +1,8 @@
 """Compiled kernels on disk and in memory: a name becomes the address of machine code.
 
-The folder's name holds a digest of everything that decides the code (kernel and simd sources, versions, processor),
-so an edit or an upgrade never runs stale code. The folder is the user's alone, because it is loaded as code.
+The folder's name holds a digest of everything that decides the code (kernel and simd sources, versions,
+processor), so an edit or an upgrade never runs stale code. The folder is the user's alone, because it is
+loaded as code.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from importlib import metadata, util
 from pathlib import Path
+from typing import Protocol
 
 from assay import settings
 from assay.errors import HardwareFault, KernelBuildError
@@ -88,14 +90,23 @@ def _object(place: Path, name: str) -> Path:
     return place / f"{name.replace(':', '.')}-{hashlib.sha256(source).hexdigest()[:16]}.o"
 
 
+class _Linker(Protocol):
+    """What is used of llvmlite's execution engine."""
+
+    def add_object_file(self, path: str) -> None: ...
+
+    def get_function_address(self, symbol: str) -> int: ...
+
+
 @cache
-def _engine():  # type: ignore[no-untyped-def]
+def _engine() -> _Linker:
     from llvmlite import binding as llvm
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(jit=True)
-    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    linker: _Linker = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    return linker
 
 
 def _environment(target: targets.Target) -> dict[str, str]:

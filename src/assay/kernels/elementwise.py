@@ -1,7 +1,8 @@
 """Chains of elementwise operators: a small program, interpreted once per block of 256 elements.
 
-A register is a block of 256 floats in scratch. An instruction is four words: operation, destination register, left, right.
-LOAD takes an address as left, STORE as right; UNARY operations ignore right. Each operation rounds as its own node would.
+A register is a block of 256 floats in scratch. An instruction is four words: operation, destination register,
+left, right. LOAD takes an address as left, STORE as right; UNARY operations ignore right. Each operation
+rounds as its own node would.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from assay.simd.vector import splat
 
 
 def chain(args, tid, nthreads):
-    """(T, N, scratch, its stride, instructions, then four words for each instruction), all operands [T, N]."""
+    """(T, N, scratch, its stride, instructions, then four words for each), all operands [T, N]."""
     rows, n = get_i64(args + 8), get_i64(args + 16)
     scratch, count = get_i64(args + 24) + get_i64(args + 32) * tid, get_i64(args + 40)
     end = n * first_row(rows, tid + 1, nthreads)

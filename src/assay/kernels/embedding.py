@@ -9,7 +9,7 @@ from assay.kernels.sizes import BLOCK, PANEL, Q4_0, Q4_1, Q8_0, Format
 from assay.simd.memory import get_bf16, get_f16, get_f32, get_i32, get_i64, get_u8, put_f32
 
 
-def _quantised(form: Format):  # type: ignore[no-untyped-def]
+def _quantised(form: Format):
     record, integers, offset = form.record, form.integers, form.offset
     wide, minimum = form.bits == 8, form.minimum
 
@@ -44,7 +44,7 @@ q4_1 = _quantised(Q4_1)
 q8_0 = _quantised(Q8_0)
 
 
-def _plain(get, size: int):  # type: ignore[no-untyped-def]
+def _plain(get, size: int):
     def kernel(args, tid, nthreads):
         """(tokens, table, y, T, K)"""
         tokens, table, y = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)

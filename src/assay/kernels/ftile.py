@@ -1,4 +1,5 @@
-"""The register tile of float32 products: R rows × a few registers of columns, one fma for each element and step of K.
+"""The register tile of float32 products: R rows × a few registers of columns, one fma for each element and
+step of K.
 
 y[r, n] = Σ_k fma(a[r, k], b[k, n], ·), k ascending, from zero
 """
@@ -41,11 +42,12 @@ def tall() -> int:
     return 12 if has_vnni() else 6
 
 
-def tile(rows: int, width: int, load: Loader = load_f32, size: int = 4):  # type: ignore[no-untyped-def]
+def tile(rows: int, width: int, load: Loader = load_f32, size: int = 4):
     """The intrinsic `(a, a_stride, b, b_stride, depth, y, y_stride, count, first)` on `width` columns.
 
-    Elements of b take `size` bytes, strides are in bytes. Where `first` is 0 the sums are added to what y holds. Rows past
-    `count` repeat the last one; they are computed before any is written, so with `first` = 0 too they write the same.
+    Elements of b take `size` bytes, strides are in bytes. Where `first` is 0 the sums are added to what y
+    holds. Rows past `count` repeat the last one; they are computed before any is written, so with `first` = 0
+    too they write the same.
     """
 
     @intrinsic

@@ -1,6 +1,8 @@
-"""Float32 matrix products: y[T, N] = x[T, K] · weights[N, K]ᵀ, for plain weights and for quantised ones dequantised on the way.
+"""Float32 matrix products: y[T, N] = x[T, K] · weights[N, K]ᵀ, for plain weights and for quantised ones
+dequantised on the way.
 
-K goes in blocks of 256, each summed from zero in ascending order, and the blocks are added in order (numerics.md, rule 8).
+K goes in blocks of 256, each summed from zero in ascending order, and the blocks are added in order
+(numerics.md, rule 8).
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from assay.simd.memory import get_i64, load_f16, load_nibbles, load_quads, store
 from assay.simd.vector import convert_f32, splat_i32
 
 
-def _plain(load: ftile.Loader, size: int):  # type: ignore[no-untyped-def]
+def _plain(load: ftile.Loader, size: int):
     tall, columns = ftile.tall(), 2 * ftile.columns()
     one = ftile.tile(1, PANEL, load, size)
     many = ftile.tile(tall, columns, load, size)
@@ -66,7 +68,7 @@ float16 = _plain(ftile.load_f16, 2)
 bfloat16 = _plain(ftile.load_bf16, 2)
 
 
-def _quantised(form: Format):  # type: ignore[no-untyped-def]
+def _quantised(form: Format):
     tall, columns = ftile.tall(), 2 * ftile.columns()
     many = ftile.tile(tall, columns)
     record, integers, offset = form.record, form.integers, form.offset

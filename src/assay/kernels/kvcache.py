@@ -1,7 +1,7 @@
 """Writing keys and values into the paged cache.
 
-A page holds 64 tokens. Keys lie transposed, key[page, head, d, token], so that attention's lanes are keys; values lie
-value[page, head, token, d].
+A page holds 64 tokens. Keys lie transposed, key[page, head, d, token], so that attention's lanes are keys;
+values lie value[page, head, token, d].
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from assay.simd.memory import f32_bits, get_f32, get_i32, get_i64, put_f32, put_
 INFINITE = 0x7F800000
 
 
-def _writer(size: int):  # type: ignore[no-untyped-def]
+def _writer(size: int):
     def kernel(args, tid, nthreads):
         """(k, v, slots, keys, values, T, H, D): slots[t] = 64 · page + place in the page."""
         k, v, slots = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)

@@ -1,4 +1,6 @@
-"""What a kernel's name says: `norm.rms_norm` is in assay.kernels.norm; `package.module:function` is a user's own."""
+"""What a kernel's name says: `norm.rms_norm` is in assay.kernels.norm; `package.module:function` is a user's
+own.
+"""
 
 from __future__ import annotations
 

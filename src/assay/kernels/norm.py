@@ -12,7 +12,7 @@ ONE = np.float32(1.0)
 
 
 def rms_norm(args, tid, nthreads):
-    """(x, w, y, T, N, eps): y = x · (1 / √(Σx² / N + eps)) · w, the squares summed in 16 lanes and one tree."""
+    """(x, w, y, T, N, eps): y = x · (1 / √(Σx² / N + eps)) · w, squares summed in 16 lanes and one tree."""
     x, w, y = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
     rows, n, eps = get_i64(args + 32), get_i64(args + 40), as_f32(get_i64(args + 48))
     whole = n // 16 * 16

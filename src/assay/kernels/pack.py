@@ -1,6 +1,7 @@
 """Weights as files hold them, repacked into panels of 32 columns; and rows read back out of panels.
 
-Quantised: see kernels/qtile.py. Plain: panel[k, column], with 32 columns side by side. Columns past N are zeros.
+Quantised: see kernels/qtile.py. Plain: panel[k, column], with 32 columns side by side. Columns past N are
+zeros.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from assay.kernels.sizes import BLOCK, PANEL, Q4_0, Q4_1, Q8_0, Format
 from assay.simd.memory import get_i32, get_i64, get_u16, get_u32, put_i32, put_u16
 
 
-def _quantised(form: Format, raw: int, integers_at: int):  # type: ignore[no-untyped-def]
+def _quantised(form: Format, raw: int, integers_at: int):
     words = BLOCK * form.bits // 32
     flip = 0x80808080 if form.bits == 8 else 0
     halves = 2 if form.minimum else 1
@@ -48,7 +49,7 @@ q4_1 = _quantised(Q4_1, 20, 4)
 q8_0 = _quantised(Q8_0, 34, 2)
 
 
-def _plain(size: int):  # type: ignore[no-untyped-def]
+def _plain(size: int):
     def kernel(args, tid, nthreads):
         """(file's elements, panels, N, K)"""
         source, target = get_i64(args + 8), get_i64(args + 16)

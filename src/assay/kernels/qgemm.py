@@ -1,7 +1,8 @@
 """Quantised matrix products: y[T, N] = activations (int8 by blocks)[T, K] · packed weights[N, K]ᵀ.
 
-One kernel per weight type for every T: a single row takes a tile of one row and all 32 columns of a panel, because the
-weights' way from memory bounds it; more rows take tall tiles of two registers, because arithmetic does.
+One kernel per weight type for every T: a single row takes a tile of one row and all 32 columns of a panel,
+because the weights' way from memory bounds it; more rows take tall tiles of two registers, because arithmetic
+does.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from assay.kernels.sizes import PANEL, Q4_0, Q4_1, Q8_0, ROW_BLOCK, Format
 from assay.simd.memory import get_i64
 
 
-def _kernel(form: Format):  # type: ignore[no-untyped-def]
+def _kernel(form: Format):
     one = tile(form, 1, PANEL)
     many = tile(form, tall(form), width(form))
     rows_at_once, columns = tall(form), width(form)

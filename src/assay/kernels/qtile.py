@@ -1,8 +1,9 @@
 """The register tile of quantised products: R rows of int8 activations × a few columns of packed weights.
 
-Packed weights come in panels of 32 columns. For each block of 32 along K a panel holds one record: the integers, then 32
-float16 scales, then 32 float16 minimums where the format has them. Integers are unsigned, in groups of depth 4: byte
-128 g + 4 column + depth. A 4-bit format keeps group g in the low and group g + 4 in the high nibble.
+Packed weights come in panels of 32 columns. For each block of 32 along K a panel holds one record: the
+integers, then 32 float16 scales, then 32 float16 minimums where the format has them. Integers are unsigned,
+in groups of depth 4: byte 128 g + 4 column + depth. A 4-bit format keeps group g in the low and group g + 4
+in the high nibble.
 
     y[r, n] = Σ_blocks fma(float(Σ u·a − offset·Σ a), scale_a·scale_w, ·), then fma(scale_a·Σ a, min, ·)
 
@@ -23,7 +24,9 @@ from assay.simd.vector import F32, I8, I16, I32, I64, call, constant, least, spr
 
 
 class Lanes:
-    """One way to form the integer sums: `columns` per register, and how a group of four depths is accumulated."""
+    """One way to form the integer sums: `columns` per register, and how a group of four depths is
+    accumulated.
+    """
 
     columns: int
     planes = 1
@@ -81,7 +84,9 @@ class Vnni(Lanes):
 
 
 class Avx2(Lanes):
-    """Nibbles by vpmaddubsw into 16 bits: |Σ of 16 products| ≤ 16 · 15 · 127 < 2^15. Bytes are two planes of nibbles."""
+    """Nibbles by vpmaddubsw into 16 bits: |Σ of 16 products| ≤ 16 · 15 · 127 < 2^15. Bytes are two planes of
+    nibbles.
+    """
 
     columns = 8
 
@@ -146,8 +151,9 @@ def lanes() -> type[Lanes]:
     return Avx2 if has_avx2() else Words
 
 
-def tile(form: Format, rows: int, width: int):  # type: ignore[no-untyped-def]
-    """On `width` columns, the intrinsic `(a, a_stride, scales, sums, s_stride, record, column, blocks, y, y_stride, count) -> registers done`.
+def tile(form: Format, rows: int, width: int):
+    """On `width` columns, the intrinsic `(a, a_stride, scales, sums, s_stride, record, column, blocks, y,
+    y_stride, count) -> registers done`.
 
     Rows past `count` repeat the last one, and so write it again. Strides are in bytes.
     """

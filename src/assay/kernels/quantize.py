@@ -1,4 +1,4 @@
-"""Activations to 8 bits: x[T, K] to integers q[T, K], scale[T, K/32] and the sums of the integers [T, K/32]."""
+"""Activations to 8 bits: x[T, K] to q[T, K], scale[T, K/32] and the sums of the integers [T, K/32]."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ ZERO = np.float32(0.0)
 
 
 def rows(args, tid, nthreads):
-    """(x, q, scale, sum, T, K): for each block of 32, scale = max|x| / 127 and q = x · (127 / max|x|) to nearest even."""
+    """(x, q, scale, sum, T, K): for each block of 32, scale = max|x| / 127 and q = x · (127 / max|x|) to
+    nearest even.
+    """
     x, q, scales, sums = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24), get_i64(args + 32)
     count, k = get_i64(args + 40), get_i64(args + 48)
     blocks = k // 32

@@ -1,4 +1,4 @@
-"""Rotary positions: the table of cosines and sines for a step's positions, and the rotation of pairs by it."""
+"""Rotary positions: the table of cosines and sines for a step's positions, and the rotation by it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from assay.simd.vector import evens, fma, interleave_high, interleave_low, odds
 
 
 def table(args, tid, nthreads):
-    """(positions, frequencies, table, T, P): table[t] = cos of P angles, then sin; angle = float32(position · frequency)."""
+    """(positions, frequencies, table, T, P): table[t] = cos of P angles, then sin; angle = float32(position ·
+    frequency).
+    """
     positions, frequencies, out = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
     rows, pairs = get_i64(args + 32), get_i64(args + 40)
     for row in range(first_row(rows, tid, nthreads), first_row(rows, tid + 1, nthreads)):
@@ -24,7 +26,9 @@ def table(args, tid, nthreads):
 
 
 def halves(args, tid, nthreads):
-    """(x, table, y, T, heads, D, P): pairs are elements i and i + P of each head's first 2P; the rest is copied."""
+    """(x, table, y, T, heads, D, P): pairs are elements i and i + P of each head's first 2P; the rest is
+    copied.
+    """
     x, turns, y = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
     rows, heads, d, pairs = get_i64(args + 32), get_i64(args + 40), get_i64(args + 48), get_i64(args + 56)
     for row in range(first_row(rows, tid, nthreads), first_row(rows, tid + 1, nthreads)):
@@ -42,7 +46,9 @@ def halves(args, tid, nthreads):
 
 
 def neighbours(args, tid, nthreads):
-    """(x, table, y, T, heads, D, P): pairs are elements 2i and 2i + 1 of each head's first 2P; the rest is copied."""
+    """(x, table, y, T, heads, D, P): pairs are elements 2i and 2i + 1 of each head's first 2P; the rest is
+    copied.
+    """
     x, turns, y = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
     rows, heads, d, pairs = get_i64(args + 32), get_i64(args + 40), get_i64(args + 48), get_i64(args + 56)
     whole = pairs // 16 * 16

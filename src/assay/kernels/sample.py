@@ -1,9 +1,10 @@
 """Choice of tokens, numerics rule 16: temperature, then top-k, then top-p, then one seeded draw.
 
-Weights are integers (simd.fixed), so sums of them are exact and every order of adding gives the cumulative sums in
-candidate order: nothing is ever sorted. All three choices are one question: which is the first candidate, by (logit
-descending, id ascending), at which the cumulative count or weight reaches a limit? `reach` answers it by collecting
-bands of logits below the greatest until the limit lies in one, then by radix selection over that band's bits.
+Weights are integers (simd.fixed), so sums of them are exact and every order of adding gives the cumulative
+sums in candidate order: nothing is ever sorted. All three choices are one question: which is the first
+candidate, by (logit descending, id ascending), at which the cumulative count or weight reaches a limit?
+`reach` answers it by collecting bands of logits below the greatest until the limit lies in one, then by radix
+selection over that band's bits.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ TWO = np.float32(2.0)
 NARROW = np.float32(4.0)
 """The first band's width, in temperatures: often enough for the limit to lie in it."""
 WIDE = np.float32(32.0)
-"""The widest band tried: a logit this far below the greatest has no weight, so the next band takes all that is left."""
+"""The widest band tried: a logit this far below the greatest has no weight, so the next band takes all that
+is left.
+"""
 WORD = 0xFFFFFFFF
 TABLE = 256 * 16
 """Bytes of the table of one digit: an int64 count and an int64 weight for each of its values."""
@@ -118,7 +121,9 @@ def index_of(x, n, value):
 
 @njit
 def weigh(x, n, greatest, inverse, weights):
-    """Store exp((x − greatest) · inverse), 1 for the greatest even if infinite; the exact sum of the weights."""
+    """Store exp((x − greatest) · inverse), 1 for the greatest even if infinite; the exact sum of the
+    weights.
+    """
     sums = no_fixed()
     top, scale = splat(greatest), splat(inverse)
     for i in range(0, n, 16):
@@ -165,7 +170,9 @@ def share(mass, top_p):
 
 @njit
 def reach(x, weights, n, greatest, temperature, by_count, limit, space):
-    """The first candidate at which the cumulative count (or weight) is at least `limit`, and the weight up to it."""
+    """The first candidate at which the cumulative count (or weight) is at least `limit`, and the weight up to
+    it.
+    """
     entries = space + TABLE
     count, mass = 0, 0
     least, width = NAN, NARROW
@@ -221,7 +228,8 @@ def collect(x, n, least, above, entries):
 
 @njit
 def digit_shift(entries, listed):
-    """The shift that puts the highest 8 bits in which the entries' logits differ lowest; below 32 if all are equal.
+    """The shift that puts the highest 8 bits in which the entries' logits differ lowest; below 32 if all are
+    equal.
 
     Bits above that digit are the same in all entries.
     """

@@ -9,7 +9,7 @@ from assay.simd.memory import fetch_add, get_f32, get_i64, put_f32, put_i64
 
 @njit(inline="always")
 def take(args):
-    """The number of the next piece of work that no thread has taken: from the counter that word 0 points at."""
+    """The next piece of work that no thread has taken: from the counter that word 0 points at."""
     return fetch_add(get_i64(args), 1)
 
 
@@ -27,7 +27,9 @@ def first_row(rows, tid, nthreads):
 
 @njit
 def copy_columns(source, target, rows, columns, stride):
-    """The first `columns` of source[rows, 32] to target, whose rows are `stride` floats apart: a last panel that is cut."""
+    """The first `columns` of source[rows, 32] to target, whose rows are `stride` floats apart: a last panel
+    that is cut.
+    """
     for row in range(rows):
         for column in range(columns):
             put_f32(target + 4 * (stride * row + column), get_f32(source + 4 * (32 * row + column)))

@@ -1,4 +1,6 @@
-"""Numbers that kernels and those who call them must agree on. Imports nothing, so that a caller needs no compiler."""
+"""Numbers that kernels and those who call them must agree on. Imports nothing, so that a caller needs no
+compiler.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ class CONTROL:
 
 @dataclass(frozen=True)
 class Format:
-    """A block format as packed: bits of an integer, what was added to make it unsigned, whether it has a minimum."""
+    """A block format as packed: bits of an integer, what was added to make it unsigned, whether it has a
+    minimum.
+    """
 
     bits: int
     offset: int
@@ -80,7 +84,8 @@ def packed_bytes(dtype: str, size: int, rows: int, columns: int) -> int:
 
 
 def attention_scratch(group: int, head_dim: int) -> int:
-    """Scratch of one thread of attention with `group` query heads to a key head: queries, a page's keys and values,
-    scores, one block's output, two accumulators and their states."""
+    """Scratch of one thread of attention with `group` query heads to a key head: queries, a page's keys and
+    values, scores, one block's output, two accumulators and their states.
+    """
     rows = TOKENS * group
     return 4 * (2 * PAGE * head_dim + rows * (4 * head_dim + PAGE + 6))

@@ -1,4 +1,5 @@
-"""The team's native side: every thread runs the whole tape, shares each kernel's work, and meets the others at barriers.
+"""The team's native side: every thread runs the whole tape, shares each kernel's work, and meets the others
+at barriers.
 
 The control block is int64 words, each group on a cache line of its own:
 
@@ -9,8 +10,8 @@ The control block is int64 words, each group on a cache line of its own:
     COUNTERS  address of the work counters      STOP      not 0: workers return
     SYSCALL   address of C's syscall            FUTEX     the number of futex
 
-A tape entry is three words: the kernel's address, its arguments' address, and whether a barrier comes before it. Entry i's
-work counter and fault flag are the words 8i and 8i + 1 of the counters.
+A tape entry is three words: the kernel's address, its arguments' address, and whether a barrier comes before
+it. Entry i's work counter and fault flag are the words 8i and 8i + 1 of the counters.
 """
 
 from __future__ import annotations

@@ -43,7 +43,8 @@ class Drawn:
 class Engine:
     """`add` requests, call `step` until nothing is left, `cancel` what is no longer wanted.
 
-    Sequences join and leave between steps; a step is one run of the executor. Whoever shares a step changes no bit of it.
+    Sequences join and leave between steps; a step is one run of the executor. Whoever shares a step changes
+    no bit of it.
     """
 
     def __init__(
@@ -66,7 +67,9 @@ class Engine:
         return bool(self._waiting or self._running)
 
     def add(self, prompt: Items[int], sampling: Sampling) -> Sequence:
-        """Admit a request. Raises RequestError when it can't be served: no tokens, an unknown token, too long."""
+        """Admit a request. Raises RequestError when it can't be served: no tokens, an unknown token, too
+        long.
+        """
         tokens = [int(token) for token in prompt]
         if not tokens:
             raise RequestError("the prompt is empty", place="prompt", want="at least one token", got="none")
@@ -157,7 +160,9 @@ class Engine:
         return row
 
     def logits(self, prompt: Items[int], rows: Callable[[int, NDArray[np.float32]], None]) -> None:
-        """Run a prompt alone and pass on the logits of all its positions: rows(first position, float32 [n, vocabulary])."""
+        """Run a prompt alone and pass on the logits of all its positions: rows(first position, float32 [n,
+        vocabulary]).
+        """
         sequence = self.add(prompt, Sampling(max_tokens=1)) if len(prompt) < self.context else None
         if sequence is None:
             raise RequestError(
@@ -190,7 +195,9 @@ class Engine:
 def step_inputs(
     shares: Items[Share], rows: Items[int], sampled: Items[Share]
 ) -> tuple[dict[str, int], dict[str, NDArray[np.generic]]]:
-    """The sizes and inputs of a step that holds `shares`, with logits and a draw for each of `rows`, which belong to `sampled`."""
+    """The sizes and inputs of a step that holds `shares`, with logits and a draw for each of `rows`, which
+    belong to `sampled`.
+    """
     counts = [share.count for share in shares]
     total = sum(counts)
     tokens, positions, slots = (np.empty(total, np.int32) for _ in range(3))

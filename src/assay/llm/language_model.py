@@ -17,10 +17,8 @@ from assay.llm.engine import Engine
 from assay.llm.request import Sampling
 from assay.llm.sequence import Sequence
 from assay.llm.stops import StopStrings
-from assay.llm.template import ChatTemplate
+from assay.llm.template import ChatTemplate, Message
 from assay.llm.tokenizer import Tokenizer
-
-Message = Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -176,7 +174,9 @@ class LanguageModel:
                 yield text
 
     def _run(self, answers: list[_Answer]) -> Iterator[tuple[_Answer, str]]:
-        """Step until all answers are finished; each drawn token's answer and text. Leaving early cancels what is left."""
+        """Step until all answers are finished; each drawn token's answer and text. Leaving early cancels what
+        is left.
+        """
         by_number = {answer.sequence.number: answer for answer in answers}
         left = len(answers)
         try:

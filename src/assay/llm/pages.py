@@ -10,7 +10,9 @@ from assay.errors import HardwareFault, SchedulingDeadlock
 
 
 class Pages:
-    """`count` pages of 64 tokens. The lowest free page is handed out first, so memory that was touched is used again."""
+    """`count` pages of 64 tokens. The lowest free page is handed out first, so memory that was touched is
+    used again.
+    """
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -48,7 +50,9 @@ class Pages:
             heapq.heappush(self._free, page)
 
     def check_integrity(self, held: Iterable[Sequence[int]]) -> None:
-        """Compare the counts with `held`, the pages of each holder. Raises SchedulingDeadlock when a page is lost."""
+        """Compare the counts with `held`, the pages of each holder. Raises SchedulingDeadlock when a page is
+        lost.
+        """
         counted = Counter(page for pages in held for page in pages)
         free = set(self._free)
         for page, holders in enumerate(self._holders):

@@ -15,8 +15,8 @@ SEEDS = 2**63
 class Sampling:
     """How tokens are chosen. Raises RequestError, naming the field, for values out of range.
 
-    `temperature` 0 takes the likeliest token. `top_k` 0 and `top_p` 1 keep all candidates. `seed` None is drawn when the
-    request is admitted. `max_tokens` None goes on to the end of the context.
+    `temperature` 0 takes the likeliest token. `top_k` 0 and `top_p` 1 keep all candidates. `seed` None is
+    drawn when the request is admitted. `max_tokens` None goes on to the end of the context.
     """
 
     max_tokens: int | None = None

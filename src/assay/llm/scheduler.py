@@ -27,11 +27,12 @@ class Schedule:
 def schedule(
     running: Items[Sequence], waiting: Items[Sequence], free: int, budget: int, most: int
 ) -> Schedule:
-    """Sequences that are decoding come first, one token each; then prompts take what the budget leaves, in order of arrival.
+    """Sequences that are decoding come first, one token each; then prompts take what the budget leaves, in
+    order of arrival.
 
-    `free` pages are left, `most` sequences fit in a step. When a decoding sequence needs a page and none is free, the one
-    that arrived last gives its pages back and starts again later. At least one sequence always goes on: a sequence alone
-    never needs more pages than there are (the engine refuses longer ones).
+    `free` pages are left, `most` sequences fit in a step. When a decoding sequence needs a page and none is
+    free, the one that arrived last gives its pages back and starts again later. At least one sequence always
+    goes on: a sequence alone never needs more pages than there are (the engine refuses longer ones).
     """
     active = list(running)
     preempted: list[Sequence] = []

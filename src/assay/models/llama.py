@@ -1,4 +1,6 @@
-"""The llama architecture as a graph: one step over a ragged batch, for prefill, decoding and everything between."""
+"""The llama architecture as a graph: one step over a ragged batch, for prefill, decoding and everything
+between.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ class Llama:
 
 
 def from_gguf(file: GgufFile) -> Llama:
-    """The configuration in a GGUF file's metadata. Raises FormatError for another architecture or an odd value."""
+    """The configuration in a GGUF file's metadata. Raises FormatError for another architecture or an odd
+    value.
+    """
     file.require_architecture(("llama",))
     hidden = file.expect("llama.embedding_length", int)
     heads = file.expect("llama.attention.head_count", int)
@@ -91,7 +95,8 @@ def computed(model: Llama) -> Mapping[str, NDArray[np.generic]]:
 
 
 def graph(model: Llama, dtypes: Mapping[str, DType], cache: DType, pages: int, table: int) -> Graph:
-    """One step: T tokens of S sequences with at most `table` pages each, logits and a sampled token for R of the rows.
+    """One step: T tokens of S sequences with at most `table` pages each, logits and a sampled token for R of
+    the rows.
 
     `dtypes` has each weight's element type; the cache is `pages` pages of `cache` elements.
     """

@@ -11,7 +11,9 @@ _DIGITS = Context(prec=40)
 
 
 def frequencies(base: float, pairs: int) -> NDArray[np.float32]:
-    """float32 [pairs]: base^(−i / pairs), to nearest. 40 decimal digits decide the rounding, so every machine agrees."""
+    """float32 [pairs]: base^(−i / pairs), to nearest. 40 decimal digits decide the rounding, so every machine
+    agrees.
+    """
     exact = (
         _DIGITS.power(Decimal(base), _DIGITS.divide(Decimal(-pair), Decimal(pairs))) for pair in range(pairs)
     )

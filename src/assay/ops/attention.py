@@ -23,17 +23,19 @@ from assay.ops.operator import (
     Relation,
     Scratch,
     Site,
-)  # fmt: skip
+    integer,
+    number,
+)
 from assay.ops.registry import register
 from assay.tensor.dtype import F32, I32, DType
 
 
 def _reference(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
     q, keys, values, spans, pasts, table = inputs
-    heads, window = int(str(attributes["heads"])), int(str(attributes["window"]))
+    heads, window = integer(attributes, "heads"), integer(attributes, "window")
     _, kv_heads, d, _ = keys.shape
     y = np.zeros(q.shape, np.float64)
-    queries = q.reshape(len(q), heads, d).astype(np.float64) * np.float32(attributes["scale"])
+    queries = q.reshape(len(q), heads, d).astype(np.float64) * float(np.float32(number(attributes, "scale")))
     for sequence, past in enumerate(pasts):
         first, last = spans[sequence], spans[sequence + 1]
         length = past + last - first
@@ -56,16 +58,26 @@ def _arguments(site: Site) -> Sequence[Argument]:
     heads, kv_heads, d = site.integer("heads"), site.integer("H"), site.integer("D")
     ports = tuple(map(Address, ("q", "keys", "values", "spans", "pasts", "table", "y")))
     return (
-        *ports, site.dims["S"], site.dims["P"], heads, kv_heads, d, site.number("scale"), site.integer("window"),
+        *ports,
+        site.dims["S"],
+        site.dims["P"],
+        heads,
+        kv_heads,
+        d,
+        site.number("scale"),
+        site.integer("window"),
         Scratch(),
-    )  # fmt: skip
+    )
 
 
 def _kernel(dtype: DType) -> Kernel:
     return Kernel(
-        f"attention.{dtype}", _arguments, f"the cache is {dtype}", lambda site: site.inputs[1].dtype is dtype,
+        f"attention.{dtype}",
+        _arguments,
+        f"the cache is {dtype}",
+        lambda site: site.inputs[1].dtype is dtype,
         lambda site: attention_scratch(site.integer("heads") // site.integer("H"), site.integer("D")),
-    )  # fmt: skip
+    )
 
 
 def _case(
@@ -96,10 +108,13 @@ def _case(
     spans = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     q = rng.normal(0, 1, (int(spans[-1]), heads * d)).astype(np.float32)
     types = (
-        ValueType.of(F32, len(q), heads * d), ValueType.of(dtype, pages, kv_heads, d, PAGE),
-        ValueType.of(dtype, pages, kv_heads, PAGE, d), ValueType.of(I32, len(spans)), ValueType.of(I32, len(lengths)),
+        ValueType.of(F32, len(q), heads * d),
+        ValueType.of(dtype, pages, kv_heads, d, PAGE),
+        ValueType.of(dtype, pages, kv_heads, PAGE, d),
+        ValueType.of(I32, len(spans)),
+        ValueType.of(I32, len(lengths)),
         ValueType.of(I32, *table.shape),
-    )  # fmt: skip
+    )
     inputs = (q, keys, values, spans, np.array(pasts, np.int32), table)
     attributes = {"heads": heads, "scale": float(np.float32(d**-0.5)), "window": window}
     return Case(
@@ -126,7 +141,10 @@ register(
         name="attention",
         since=1,
         summary="Each query attends to the cached keys of its sequence up to its own position.",
-        formula="y = softmax(scale · q · kᵀ) · v over keys j ≤ position, and j > position − window where window is not 0",
+        formula=(
+            "y = softmax(scale · q · kᵀ) · v over keys j ≤ position, and j > position − window where "
+            "window is not 0"
+        ),
         inputs=(
             Port("q", (F32,), "T heads*D", "queries, heads side by side; sequences one after another"),
             Port("keys", CACHE_TYPES, "pages H D 64", "cached keys, transposed in their page"),
@@ -144,7 +162,7 @@ register(
         relations=(
             Relation(
                 "heads is a multiple of H",
-                lambda dims, attributes: int(str(attributes["heads"])) % (dims["H"].constant or 1) == 0,
+                lambda dims, attributes: integer(attributes, "heads") % (dims["H"].constant or 1) == 0,
                 "each key head serves the same number of query heads",
             ),
             Relation(
@@ -160,9 +178,11 @@ register(
         cases=_cases,
         numerics=(
             "Scores: scale · q is rounded first; then fma over d in ascending order.",
-            "Blocks of 64 keys give (max, sum, output) from zero; they fold in order inside superblocks of 512 keys, and "
+            "Blocks of 64 keys give (max, sum, output) from zero; they fold in order inside "
+            "superblocks of 512 keys, and "
             "superblocks fold in order. Sums of exp are in 16 lanes and one tree.",
-            "A block that a row sees nothing of is skipped for it; masking selects, so unwritten slots never count.",
+            "A block that a row sees nothing of is skipped for it; masking selects, so unwritten "
+            "slots never count.",
         ),
         not_differentiable={
             name: "a cache that is written in place"

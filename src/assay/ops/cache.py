@@ -19,7 +19,7 @@ from assay.ops.operator import (
     Operator,
     Port,
     Site,
-)  # fmt: skip
+)
 from assay.ops.registry import register
 from assay.tensor.dtype import F16, F32, I32, DType
 
@@ -43,9 +43,12 @@ def _arguments(site: Site) -> Sequence[Argument]:
 
 def _kernel(dtype: DType) -> Kernel:
     return Kernel(
-        f"kvcache.write_f{8 * dtype.size}", _arguments, f"the cache is {dtype}",
-        lambda site: site.inputs[3].dtype is dtype, rows=True,
-    )  # fmt: skip
+        f"kvcache.write_f{8 * dtype.size}",
+        _arguments,
+        f"the cache is {dtype}",
+        lambda site: site.inputs[3].dtype is dtype,
+        rows=True,
+    )
 
 
 def _cases(rng: np.random.Generator) -> Sequence[Case]:
@@ -57,9 +60,12 @@ def _cases(rng: np.random.Generator) -> Sequence[Case]:
             keys = rng.normal(0, 1, (pages, h, d, PAGE)).astype(dtype.numpy)
             values = rng.normal(0, 1, (pages, h, PAGE, d)).astype(dtype.numpy)
             types = (
-                ValueType.of(F32, t, h * d), ValueType.of(F32, t, h * d), ValueType.of(I32, t),
-                ValueType.of(dtype, pages, h, d, PAGE), ValueType.of(dtype, pages, h, PAGE, d),
-            )  # fmt: skip
+                ValueType.of(F32, t, h * d),
+                ValueType.of(F32, t, h * d),
+                ValueType.of(I32, t),
+                ValueType.of(dtype, pages, h, d, PAGE),
+                ValueType.of(dtype, pages, h, PAGE, d),
+            )
             cases.append(
                 Case((k, v, slots, keys, values), types, {}, f"{dtype} {t} of {pages} pages, {h}×{d}")
             )
@@ -71,7 +77,10 @@ register(
         name="cache_write",
         since=1,
         summary="Writes keys and values of a step's tokens into their slots of the paged cache.",
-        formula="keys[slot / 64, h, d, slot mod 64] = k[t, h, d];  values[slot / 64, h, slot mod 64, d] = v[t, h, d]",
+        formula=(
+            "keys[slot / 64, h, d, slot mod 64] = k[t, h, d];  values[slot / 64, h, slot mod 64, d] = "
+            "v[t, h, d]"
+        ),
         inputs=(
             Port("k", (F32,), "T H*D", "keys, heads side by side"),
             Port("v", (F32,), "T H*D", "values, heads side by side"),
@@ -89,8 +98,11 @@ register(
         kernels=tuple(map(_kernel, CACHE_TYPES)),
         cases=_cases,
         numerics=(
-            "To the cache's type, nearest even; a value that becomes infinite or is not finite is PrecisionOverflow.",
+            "To the cache's type, nearest even; a value that becomes infinite or is not finite is "
+            "PrecisionOverflow.",
         ),
-        not_differentiable=dict.fromkeys(("k", "v", "slots", "keys", "values"), "a cache is written, not computed"),
+        not_differentiable=dict.fromkeys(
+            ("k", "v", "slots", "keys", "values"), "a cache is written, not computed"
+        ),
     )
 )

@@ -80,8 +80,10 @@ register(
         kernels=tuple(_linear_kernel(dtype) for dtype in WEIGHT_TYPES),
         cases=_linear_cases,
         numerics=(
-            "K is summed by fma in ascending order inside blocks of 256, from zero; the blocks are added in order.",
-            "Quantised weights are dequantised to float32 first: scale · integer, then + minimum, each rounded.",
+            "K is summed by fma in ascending order inside blocks of 256, from zero; the blocks are "
+            "added in order.",
+            "Quantised weights are dequantised to float32 first: scale · integer, then + minimum, "
+            "each rounded.",
         ),
         not_differentiable={"w": "a weight in panels is constant"},
     )
@@ -117,8 +119,11 @@ def _quantized_cases(rng: np.random.Generator) -> Sequence[Case]:
             scale = rng.uniform(0.001, 0.1, (t, k // 32)).astype(np.float32)
             total = q.reshape(t, -1, 32).sum(-1).astype(np.int32)
             types = (
-                ValueType.of(I8, t, k), ValueType.of(F32, t, k // 32), ValueType.of(I32, t, k // 32), ValueType.of(dtype, n, k),
-            )  # fmt: skip
+                ValueType.of(I8, t, k),
+                ValueType.of(F32, t, k // 32),
+                ValueType.of(I32, t, k // 32),
+                ValueType.of(dtype, n, k),
+            )
             inputs = (q, scale, total, random_weight(rng, dtype, n, k))
             cases.append(Case(inputs, types, name=f"{dtype} {t}×{k}×{n}"))
     return cases
@@ -129,7 +134,10 @@ register(
         name="linear_quantized",
         since=1,
         summary="A linear map of rows that `quantize` made, on quantised weights.",
-        formula="y[t, n] = Σ_b scale[t, b] · (scale_w[n, b] · Σ_i q[t, b, i] · integer_w[n, b, i] + min_w[n, b] · sum[t, b])",
+        formula=(
+            "y[t, n] = Σ_b scale[t, b] · (scale_w[n, b] · Σ_i q[t, b, i] · integer_w[n, b, i] + "
+            "min_w[n, b] · sum[t, b])"
+        ),
         inputs=(
             Port("q", (I8,), "T 32*B", "integers in ±127"),
             Port("scale", (F32,), "T B", "scale of each block of 32"),
@@ -142,14 +150,16 @@ register(
         kernels=tuple(_quantized_kernel(dtype) for dtype in BLOCK_TYPES),
         cases=_quantized_cases,
         numerics=(
-            "For each block of 32 in order: acc = fma(float32(integer dot), scale · scale_w, acc); with a minimum then "
-            "acc = fma(scale · sum, min_w, acc). The integer dot is exact, the products of scales are float32.",
+            "For each block of 32 in order: acc = fma(float32(integer dot), scale · scale_w, acc); "
+            "with a minimum then "
+            "acc = fma(scale · sum, min_w, acc). The integer dot is exact, the products of scales are "
+            "float32.",
         ),
         not_differentiable={
             "q": "integers",
             "scale": "belongs to integers",
             "sum": "integers",
             "w": "a weight in panels is constant",
-        },  # fmt: skip
+        },
     )
 )

@@ -19,6 +19,7 @@ from assay.ops.operator import (
     Operator,
     Port,
     Site,
+    number,
 )
 from assay.ops.registry import register
 from assay.tensor.dtype import F32
@@ -27,7 +28,7 @@ from assay.tensor.dtype import F32
 def _rms_norm(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
     x, w = (array.astype(np.float64) for array in inputs)
     mean = np.mean(x * x, axis=-1, keepdims=True)
-    return (x / np.sqrt(mean + np.float32(attributes["epsilon"])) * w,)
+    return (x / np.sqrt(mean + np.float32(number(attributes, "epsilon"))) * w,)
 
 
 def _arguments(site: Site) -> Sequence[Argument]:

@@ -20,6 +20,20 @@ Attributes = Mapping[str, AttributeValue]
 Dims = Mapping[str, Dim]
 
 
+def integer(attributes: Attributes, name: str) -> int:
+    """An attribute that its contract says is an integer."""
+    value = attributes[name]
+    assert isinstance(value, int)
+    return value
+
+
+def number(attributes: Attributes, name: str) -> float:
+    """An attribute that its contract says is a float."""
+    value = attributes[name]
+    assert isinstance(value, float)
+    return value
+
+
 @dataclass(frozen=True)
 class Port:
     """One input or output: the element types that it admits and its dimensions.
@@ -85,7 +99,9 @@ class Address:
 
 @dataclass(frozen=True)
 class Scratch:
-    """Two words of kernel arguments: where the scratch of thread 0 lies, and the stride to the next thread's."""
+    """Two words of kernel arguments: where the scratch of thread 0 lies, and the stride to the next
+    thread's.
+    """
 
 
 Argument = Address | Scratch | Dim | int | float
@@ -114,9 +130,7 @@ class Site:
 
     def number(self, name: str) -> float:
         """A float attribute."""
-        value = self.attributes[name]
-        assert isinstance(value, float)
-        return value
+        return number(self.attributes, name)
 
 
 def no_scratch(site: Site) -> int:

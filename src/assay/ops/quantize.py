@@ -28,7 +28,7 @@ LEAST = np.float32(2.0**-100)
 
 def _reference(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
     (x,) = inputs
-    blocks = x.reshape(len(x), -1, 32)
+    blocks = x.astype(np.float32).reshape(len(x), -1, 32)
     greatest = np.abs(blocks).max(axis=2)
     live = greatest >= LEAST
     safe = np.where(live, greatest, np.float32(1))
@@ -67,7 +67,9 @@ register(
         name="quantize",
         since=1,
         summary="Rounds each row to 8 bits with a scale for each block of 32.",
-        formula="scale[t, b] = max_i |x[t, b, i]| / 127;  q = round(x · (127 / max));  sum[t, b] = Σ_i q[t, b, i]",
+        formula=(
+            "scale[t, b] = max_i |x[t, b, i]| / 127;  q = round(x · (127 / max));  sum[t, b] = Σ_i q[t, b, i]"
+        ),
         inputs=(Port("x", (F32,), "T 32*B", "rows"),),
         outputs=(
             Port("q", (I8,), "T 32*B", "integers in ±127"),

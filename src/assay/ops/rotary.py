@@ -20,14 +20,15 @@ from assay.ops.operator import (
     Port,
     Relation,
     Site,
-)  # fmt: skip
+    integer,
+)
 from assay.ops.registry import register
 from assay.tensor.dtype import F32, I32
 
 
 def _table(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
     positions, frequencies = inputs
-    angles = (positions.astype(np.float32)[:, None] * frequencies[None, :]).astype(np.float64)
+    angles = (positions.astype(np.float32)[:, None] * frequencies.astype(np.float32)).astype(np.float64)
     return (np.concatenate([np.cos(angles), np.sin(angles)], axis=1),)
 
 
@@ -52,7 +53,9 @@ register(
         name="rotary_table",
         since=1,
         summary="Cosines and sines of each position's angles.",
-        formula="angle = position · frequency in float32;  table[t] = cos(angle[0 … P−1]), sin(angle[0 … P−1])",
+        formula=(
+            "angle = position · frequency in float32;  table[t] = cos(angle[0 … P−1]), sin(angle[0 … P−1])"
+        ),
         inputs=(
             Port("positions", (I32,), "T", "absolute positions, 0 ≤ position < 2²⁰"),
             Port("frequencies", (F32,), "P", "radians for each position"),
@@ -71,15 +74,16 @@ register(
 
 def _rotary(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
     x, table = (array.astype(np.float64) for array in inputs)
-    heads, d = attributes["heads"], attributes["head_dim"]
+    heads, d = integer(attributes, "heads"), integer(attributes, "head_dim")
     pairs = table.shape[1] // 2
-    rows = x.reshape(len(x), heads, d)  # type: ignore[arg-type]
+    rows = x.reshape(len(x), heads, d)
     cosine, sine = table[:, None, :pairs], table[:, None, pairs:]
     y = rows.copy()
     left, right = (
-        (slice(0, pairs), slice(pairs, 2 * pairs)) if attributes["pairing"] == "halves"
+        (slice(0, pairs), slice(pairs, 2 * pairs))
+        if attributes["pairing"] == "halves"
         else (slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2))
-    )  # fmt: skip
+    )
     y[:, :, left] = rows[:, :, left] * cosine - rows[:, :, right] * sine
     y[:, :, right] = rows[:, :, left] * sine + rows[:, :, right] * cosine
     return (y.reshape(x.shape),)
@@ -92,9 +96,12 @@ def _rotary_arguments(site: Site) -> Sequence[Argument]:
 
 def _rotary_kernel(pairing: str) -> Kernel:
     return Kernel(
-        f"rotary.{pairing}", _rotary_arguments, f"pairing is {pairing}",
-        lambda site: site.attributes["pairing"] == pairing, rows=True,
-    )  # fmt: skip
+        f"rotary.{pairing}",
+        _rotary_arguments,
+        f"pairing is {pairing}",
+        lambda site: site.attributes["pairing"] == pairing,
+        rows=True,
+    )
 
 
 def _rotary_cases(rng: np.random.Generator) -> Sequence[Case]:
@@ -131,7 +138,7 @@ register(
         relations=(
             Relation(
                 "2·P ≤ head_dim",
-                lambda dims, attributes: 2 * (dims["P"].constant or 0) <= int(str(attributes["head_dim"])),
+                lambda dims, attributes: 2 * (dims["P"].constant or 0) <= integer(attributes, "head_dim"),
                 "the table was made for another head size",
             ),
         ),

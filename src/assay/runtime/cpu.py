@@ -29,7 +29,9 @@ class Cpu:
         guard: bool = False,
         progress: Progress | None = None,
     ) -> None:
-        """`capacity` is the pool's, by default the machine's memory; `guard` puts red zones around each buffer."""
+        """`capacity` is the pool's, by default the machine's memory; `guard` puts red zones around each
+        buffer.
+        """
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         self.pool = Pool(capacity or memory, guard=guard)
         self.team = Team(threads, progress)

@@ -22,8 +22,8 @@ Arrays = Mapping[str, NDArray[np.generic]]
 class Executor:
     """One graph on one device. Plans are made for buckets of the symbols' sizes and kept.
 
-    `buckets` lists, for each symbol, the sizes that plans are made for, ascending; a run takes the smallest that hold it.
-    All plans share one arena, which grows to the largest. Not thread-safe: one run at a time.
+    `buckets` lists, for each symbol, the sizes that plans are made for, ascending; a run takes the smallest
+    that hold it. All plans share one arena, which grows to the largest. Not thread-safe: one run at a time.
     """
 
     def __init__(
@@ -49,7 +49,9 @@ class Executor:
         self._ready: dict[tuple[int, ...], _Ready] = {}
 
     def plan(self, binding: Mapping[str, int]) -> Plan:
-        """The plan that a run with these sizes takes. Raises ContractError when a size is above every bucket."""
+        """The plan that a run with these sizes takes. Raises ContractError when a size is above every
+        bucket.
+        """
         return self._compiler.plan(self._bucket(binding), gap=self._gap)
 
     def prepare(
@@ -65,8 +67,8 @@ class Executor:
     def run(self, binding: Mapping[str, int], inputs: Arrays) -> dict[str, NDArray[np.generic]]:
         """Run the graph once. Inputs have the shapes that `binding` gives them.
 
-        Outputs are views of the arena that the next run overwrites. Raises ContractError for inputs that don't fit and
-        PrecisionOverflow, naming the first node, when a value left its dtype's range.
+        Outputs are views of the arena that the next run overwrites. Raises ContractError for inputs that
+        don't fit and PrecisionOverflow, naming the first node, when a value left its dtype's range.
         """
         bucket = self._bucket(binding)
         key = tuple(bucket.values())

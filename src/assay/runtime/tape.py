@@ -16,7 +16,8 @@ Words = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
 
 class Tape:
-    """`entries` and `arguments` as kernels/team.py wants them. `counters` holds a line of work counter and fault for each.
+    """`entries` and `arguments` as kernels/team.py wants them. `counters` holds a line of work counter and
+    fault for each.
 
     Words that depend on symbols are written by `bind`, before each run.
     """

@@ -22,7 +22,8 @@ _FUTEX = {"x86_64": 202, "AMD64": 202, "aarch64": 98, "arm64": 98}
 class Team:
     """`nthreads` threads, started at the first run and again in a child process after a fork.
 
-    One run at a time: a second caller waits. While a tape runs no Python runs in it, and the interpreter is free.
+    One run at a time: a second caller waits. While a tape runs no Python runs in it, and the interpreter is
+    free.
     """
 
     def __init__(self, nthreads: int, progress: Progress | None = None) -> None:
@@ -44,7 +45,9 @@ class Team:
         _teams.add(self)
 
     def run(self, tape: int, length: int, counters: int) -> None:
-        """Run the tape of `length` entries at address `tape`; see kernels/team.py. Returns when all threads are done."""
+        """Run the tape of `length` entries at address `tape`; see kernels/team.py. Returns when all threads
+        are done.
+        """
         with self._lock:
             if self._process != os.getpid():
                 self._start()

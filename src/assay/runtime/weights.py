@@ -29,7 +29,9 @@ class Source(Protocol):
 
 
 def panels(graph: Graph) -> frozenset[str]:
-    """The weights that kernels want in panels. Raises ContractError when another node wants the same one in rows."""
+    """The weights that kernels want in panels. Raises ContractError when another node wants the same one in
+    rows.
+    """
     wanted: dict[str, bool] = {}
     for node in graph.nodes:
         for port, name in zip(registry.get(node.op).inputs, node.inputs, strict=True):
@@ -46,7 +48,7 @@ def panels(graph: Graph) -> frozenset[str]:
 def load(
     graph: Graph, source: Source, device: Cpu, progress: LoadProgress | None = None
 ) -> dict[str, Buffer]:
-    """Each weight that a node reads, in a buffer of its own. The source's bytes are read once and not kept."""
+    """Each weight that a node reads, in a buffer of its own. The source is read once and not kept."""
     in_panels = panels(graph)
     names = [name for name in graph.weights if name in graph.uses]
     total = sum(graph.types[name].nbytes({}) for name in names)

@@ -91,11 +91,13 @@ def float_to_half(context, builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
     word = builder.bitcast(value, vi32)
     sign = builder.and_(word, constant(vi32, 0x80000000))
     magnitude = builder.xor(word, sign)
-    # Normal results: add half an ulp less one plus the last kept bit, then shift. 0xC8000000 moves the exponent by −112.
+    # Normal results: add half an ulp less one plus the last kept bit, then shift. 0xC8000000 moves the
+    # exponent by −112.
     odd = builder.and_(builder.lshr(magnitude, constant(vi32, 13)), constant(vi32, 1))
     rounded = builder.add(builder.add(magnitude, constant(vi32, 0xC8000FFF)), odd)
     normal = builder.lshr(rounded, constant(vi32, 13))
-    # Subnormal results: adding 0.5 puts the last bit of float16's subnormals at float32's last bit, so the adder rounds.
+    # Subnormal results: adding 0.5 puts the last bit of float16's subnormals at float32's last bit, so the
+    # adder rounds.
     half = constant(vf32, 0.5)
     tiny = builder.sub(
         builder.bitcast(builder.fadd(builder.bitcast(magnitude, vf32), half), vi32),
@@ -199,7 +201,7 @@ def put_half(typingctx, address, value):
 
 @intrinsic
 def load_part(typingctx, address, count):
-    """The first `count` floats at `address` (1 to 16); the other lanes are +0 and their memory is not read."""
+    """The first `count` floats at `address` (1 to 16); other lanes are +0, their memory is not read."""
 
     def emit(context, builder, sig, args):
         mask = _first(builder, args[1])

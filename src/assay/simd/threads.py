@@ -1,4 +1,4 @@
-"""What a team of threads needs: calls by address, floating-point state, pauses, the system's sleep and wake."""
+"""What a team of threads needs: calls by address, floating-point state, pauses, sleep and wake."""
 
 from __future__ import annotations
 

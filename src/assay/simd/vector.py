@@ -1,7 +1,8 @@
 """Vectors of 16 lanes as Numba values.
 
-`F32x16`, `I32x16` and `Mask16` are LLVM vectors; LLVM splits them into the registers that the processor has, so one
-kernel text serves every width with the same bits. Arithmetic is exact IEEE: no contraction, no reassociation.
+`F32x16`, `I32x16` and `Mask16` are LLVM vectors; LLVM splits them into the registers that the processor has,
+so one kernel text serves every width with the same bits. Arithmetic is exact IEEE: no contraction, no
+reassociation.
 """
 
 from __future__ import annotations
@@ -126,8 +127,13 @@ def _comparison(python: object, symbol: str) -> None:
 
 
 for _python, _symbol in (
-    (operator.lt, "<"), (operator.le, "<="), (operator.gt, ">"), (operator.ge, ">="), (operator.eq, "=="), (operator.ne, "!="),
-):  # fmt: skip
+    (operator.lt, "<"),
+    (operator.le, "<="),
+    (operator.gt, ">"),
+    (operator.ge, ">="),
+    (operator.eq, "=="),
+    (operator.ne, "!="),
+):
     _comparison(_python, _symbol)
 
 
