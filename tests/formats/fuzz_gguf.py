@@ -265,7 +265,7 @@ def mutated(seed: Seed, rng: random.Random) -> tuple[bytes, int]:
     """A damaged header and the length of its file. Later mutations may hit fields that have moved."""
     data = bytearray(seed.header)
     for _ in range(rng.choice([1, 1, 1, 2, 3])):
-        if len(data) == len(seed.header) or rng.random() < 0.5:
+        if data:
             rng.choice(MUTATIONS)(data, seed.fields, rng)
     whole = len(seed.header) + seed.tail
     size = rng.choice([whole, whole, whole, len(data), rng.randrange(whole), whole + (1 << 40)])

@@ -187,10 +187,13 @@ def test_plain_strings_are_taken_at_once() -> None:
     assert strings == [f"Ġtoken{i}" for i in range(1000)] and end == 3 + len(data)
     assert len(_plain_strings(data, 0, 10)[0]) == 10
     assert len(_plain_strings(data[:-1], 0, 1000)[0]) == 999
-    for odd in ("", "a\0b", "a" + "\0" * 7, "a" * 256):
+    for odd in ("", "a\0b", "a" + "\0" * 7, "a" * 256, "\5" + "\0" * 7 + "abcde"):
         head = text("one") + text(odd) + text("two")
-        strings, end = _plain_strings(head, 0, 3)
+        strings, end = _plain_strings(head, 0, 4)
         assert strings in ([], ["one"]) and end in (0, 11)
+    for unsound in (b"\1" * 8 + text("a"), text("abc").replace(b"c", b"cd") + text("e")):
+        strings, end = _plain_strings(unsound, 0, 2)
+        assert strings in ([], ["abc"]) and end in (0, 11)
 
 
 def test_dimensions_are_reversed(tmp_path: Path) -> None:
@@ -234,9 +237,14 @@ def test_raw_is_a_view_that_outlives_the_file(tmp_path: Path) -> None:
             use()
 
 
-def test_digest(varied: Path) -> None:
+def test_digest(varied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the system gives less than was asked for."""
+    want = hashlib.sha256(varied.read_bytes()).hexdigest()
     with open_gguf(varied) as ours:
-        assert ours.digest() == hashlib.sha256(varied.read_bytes()).hexdigest()
+        assert ours.digest() == want
+        real = os.pread
+        monkeypatch.setattr(os, "pread", lambda fd, length, offset: real(fd, min(length, 1000), offset))
+        assert ours.digest() == want
 
 
 def test_truncated_after_opening(varied: Path) -> None:

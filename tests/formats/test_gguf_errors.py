@@ -49,6 +49,20 @@ CASES: dict[str, tuple[Gguf | bytes, str, str, str, str]] = {
         "at most 0",
         str(HUGE),
     ),
+    "a few keys too many": (
+        Gguf(key_count=5),
+        "more keys than the file can hold",
+        "header",
+        "at most 0",
+        "5",
+    ),
+    "one byte short": (
+        ONE.build()[:56],
+        "the file ends inside its header",
+        "tensor 'w'",
+        "8 bytes at byte 49",
+        "a file of 56 bytes",
+    ),
     "keys beyond the limit": (
         Gguf(key_count=20_000, data=bytes(300_000)),
         "too many keys",
@@ -323,6 +337,15 @@ def test_string_limit_holds_over_all_arrays(tmp_path: Path) -> None:
         open_gguf(path)
     assert (caught.value.rule, caught.value.place) == ("too many strings", f"{path} › key 'b'")
     assert (caught.value.want, caught.value.got) == (f"at most {each - 2}", str(each))
+
+
+def test_array_limit_holds_over_all_arrays(tmp_path: Path) -> None:
+    each = gguf_types.ENTRY_LIMIT // 2 + 1
+    arrays = array(ARRAY, each, array(U8, 0) * each)
+    path = Gguf([key("a", ARRAY, arrays), key("b", ARRAY, arrays)]).write(tmp_path)
+    with pytest.raises(FormatError) as caught:
+        open_gguf(path)
+    assert (caught.value.rule, caught.value.place) == ("too many arrays", f"{path} › key 'b'")
 
 
 def test_absent(tmp_path: Path) -> None:
