@@ -12,11 +12,11 @@ queries changes a bit.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from assay.kernels import ftile
 from assay.kernels.share import take
 from assay.kernels.sizes import PAGE, SUPER, TOKENS
+from assay.simd.device import device
 from assay.simd.mathf import exp
 from assay.simd.memory import as_f32, get_f32, get_i32, get_i64, load, load_f16, put_f32, store
 from assay.simd.vector import (
@@ -38,7 +38,7 @@ _many = ftile.tile(ROWS, COLUMNS)
 _few = ftile.tile(FEW, COLUMNS)
 
 
-@njit
+@device
 def product(a, b, depth, width, y, rows, k):
     """y[rows, width] = a[rows, k] · b[k, width], the first `depth` of k only; all in scratch."""
     for column in range(0, width, COLUMNS):
@@ -70,7 +70,7 @@ def product(a, b, depth, width, y, rows, k):
             )
 
 
-@njit
+@device
 def fold(state, output, m, total, o, d, fresh):
     """Merge (m, total, o) into (state[0], state[1], output), or start with it."""
     if fresh:
@@ -88,7 +88,7 @@ def fold(state, output, m, total, o, d, fresh):
         store(output + 4 * i, fma(load(o + 4 * i), new, load(output + 4 * i) * old))
 
 
-@njit
+@device
 def softmax(scores, low, high):
     """Scores[64] to exp(s − m) for keys low ≤ j < high and 0 elsewhere; (m, Σ)."""
     top = splat(NOTHING)
@@ -110,12 +110,12 @@ def softmax(scores, low, high):
 
 
 def _kernel(load_cache, size: int):
-    @njit
+    @device
     def widen(source, target, count):
         for i in range(0, count, 16):
             store(target + 4 * i, load_cache(source + size * i))
 
-    @njit
+    @device
     def attend(
         q, keys, values, table, y, first, tokens, past, heads, kv_heads, kv_head, d, scale, window, scratch
     ):

@@ -81,6 +81,11 @@ def addresses(names: Iterable[str], progress: Progress | None = None) -> dict[st
         return {name: _loaded[place, name] for name in wanted}
 
 
+def _source_size(name: str) -> int:
+    spec = util.find_spec(module_of(name)[0])
+    return Path(spec.origin).stat().st_size if spec and spec.origin else 0
+
+
 def _object(place: Path, name: str) -> Path:
     """The object file; a user's kernel has its own source's digest in the name."""
     if ":" not in name:
@@ -112,7 +117,8 @@ def _engine() -> _Linker:
 def _environment(target: targets.Target) -> dict[str, str]:
     """The builder's environment: its Numba sees our processor and none of the caller's Numba settings."""
     path = os.pathsep.join([str(_PACKAGE.parent), *(entry for entry in sys.path if entry)])
-    numba = {"NUMBA_CPU_NAME": target.cpu, "NUMBA_CPU_FEATURES": target.features}
+    # Optimised once, by the builder, when all that a kernel calls is linked into it.
+    numba = {"NUMBA_CPU_NAME": target.cpu, "NUMBA_CPU_FEATURES": target.features, "NUMBA_OPT": "0"}
     return settings.child_environment("NUMBA_", {**numba, "PYTHONPATH": path})
 
 
@@ -120,7 +126,8 @@ def _build(
     place: Path, target: targets.Target, missing: list[str], wanted: int, progress: Progress | None
 ) -> None:
     """Compile `missing` in as many child processes as there are processors."""
-    queue = deque(missing)
+    # The long ones first, so that the processes end together; a long source is a good guess.
+    queue = deque(sorted(missing, key=_source_size, reverse=True))
     failures: list[str] = []
     ready = wanted - len(missing)
     report = threading.Lock()

@@ -10,8 +10,8 @@ selection over that band's bits.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from assay.simd.device import device
 from assay.simd.fixed import FRACTION_BITS, add_fixed, fixed, lane_bits, lowest_bit, no_fixed, sum_fixed
 from assay.simd.mathf import LN2, exp, log64, multiply_high
 from assay.simd.memory import (
@@ -88,7 +88,7 @@ def sample(args, tid, nthreads):
         put_f32(logprobs + 4 * r, log_probability(get_f32(x + 4 * token), greatest, total))
 
 
-@njit(inline="always")
+@device
 def load_row(x, i, n, fill):
     """Lanes i to i + 15 of a row of n floats, `fill` behind its end."""
     if i + 16 <= n:
@@ -96,7 +96,7 @@ def load_row(x, i, n, fill):
     return select(lane_numbers() < splat_i32(n - i), load_part(x + 4 * i, n - i), splat(fill))
 
 
-@njit(inline="always")
+@device
 def maximum(x, n):
     """The greatest of n floats, or NaN where one is NaN."""
     top = splat(-INFINITY)
@@ -108,7 +108,7 @@ def maximum(x, n):
     return NAN if any_lane(strange) else tree_max(top)
 
 
-@njit(inline="always")
+@device
 def index_of(x, n, value):
     """The lowest index at which `value` stands; it does."""
     i = 0
@@ -119,7 +119,7 @@ def index_of(x, n, value):
     return i
 
 
-@njit
+@device
 def weigh(x, n, greatest, inverse, weights):
     """Store exp((x − greatest) · inverse), 1 for the greatest even if infinite; the exact sum of the
     weights.
@@ -135,7 +135,7 @@ def weigh(x, n, greatest, inverse, weights):
     return sum_fixed(sums)
 
 
-@njit(inline="always")
+@device
 def log_probability(logit, greatest, total):
     """ln of the token's share of `total`, the row's weight at temperature 1."""
     distance = 0.0
@@ -144,7 +144,7 @@ def log_probability(logit, greatest, total):
     return np.float32(distance - (log64(float(total)) - FRACTION_BITS * LN2))
 
 
-@njit(inline="always")
+@device
 def philox(seed, position, choice):
     """64 random bits: words 0 (low) and 1 (high) of Philox4x32-10.
 
@@ -160,7 +160,7 @@ def philox(seed, position, choice):
     return (c1 << 32) | c0
 
 
-@njit(inline="always")
+@device
 def share(mass, top_p):
     """top_p · mass rounded up, at least 1; exact for top_p of 2**-29 and more."""
     fraction = int(float(top_p) * 9007199254740992.0) << 11  # top_p · 2**64, an unsigned word
@@ -168,7 +168,7 @@ def share(mass, top_p):
     return max(1, part + 1 if fraction * mass != 0 else part)
 
 
-@njit
+@device
 def reach(x, weights, n, greatest, temperature, by_count, limit, space):
     """The first candidate at which the cumulative count (or weight) is at least `limit`, and the weight up to
     it.
@@ -205,7 +205,7 @@ def reach(x, weights, n, greatest, temperature, by_count, limit, space):
     return get_i64(entries + 8 * i) & WORD, mass
 
 
-@njit
+@device
 def collect(x, n, least, above, entries):
     """List the candidates of least <= logit < above (NaN: no bound) by id; their number.
 
@@ -226,7 +226,7 @@ def collect(x, n, least, above, entries):
     return listed
 
 
-@njit
+@device
 def digit_shift(entries, listed):
     """The shift that puts the highest 8 bits in which the entries' logits differ lowest; below 32 if all are
     equal.
@@ -246,12 +246,12 @@ def digit_shift(entries, listed):
     return shift
 
 
-@njit(inline="always")
+@device
 def weight_of(weights, entry):
     return fixed(get_f32(weights + 4 * (entry & WORD)))
 
 
-@njit
+@device
 def tally(weights, entries, listed, shift, table):
     """Count and weigh the entries by their digit at `shift`."""
     for word in range(TABLE // 8):
@@ -263,7 +263,7 @@ def tally(weights, entries, listed, shift, table):
         put_i64(slot + 8, get_i64(slot + 8) + weight_of(weights, entry))
 
 
-@njit
+@device
 def keep(entries, listed, shift, digit):
     """Keep the entries with this digit at `shift`, in order; their number."""
     kept = 0

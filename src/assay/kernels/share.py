@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from numba import njit
-
+from assay.simd.device import device
 from assay.simd.memory import fetch_add, get_f32, get_i64, put_f32, put_i64
 
 
-@njit(inline="always")
+@device
 def take(args):
     """The next piece of work that no thread has taken: from the counter that word 0 points at."""
     return fetch_add(get_i64(args), 1)
 
 
-@njit(inline="always")
+@device
 def fault(args):
     """Report that a value left its dtype's range; the executor raises PrecisionOverflow after the run."""
     put_i64(get_i64(args) + 8, 1)
 
 
-@njit(inline="always")
+@device
 def first_row(rows, tid, nthreads):
     """Where thread `tid`'s share of `rows` begins; the share ends where the next thread's begins."""
     return rows * tid // nthreads
 
 
-@njit
+@device
 def copy_columns(source, target, rows, columns, stride):
     """The first `columns` of source[rows, 32] to target, whose rows are `stride` floats apart: a last panel
     that is cut.

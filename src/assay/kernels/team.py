@@ -16,9 +16,8 @@ it. Entry i's work counter and fault flag are the words 8i and 8i + 1 of the cou
 
 from __future__ import annotations
 
-from numba import njit
-
 from assay.kernels.sizes import CONTROL, ENTRY_BYTES, LINE
+from assay.simd.device import device
 from assay.simd.memory import atomic_get, atomic_put, fetch_add, get_i64, put_i64
 from assay.simd.threads import DEFAULT_STATE, float_state, invoke, pause, set_float_state, system_call
 
@@ -30,7 +29,7 @@ SPINS = 2000
 WAIT, WAKE = 128, 129  # FUTEX_WAIT and FUTEX_WAKE, private to the process
 
 
-@njit
+@device
 def await_change(control, word, old):
     """Return when the int64 at control + word differs from `old`: spin, then sleep."""
     spins = 0
@@ -47,14 +46,14 @@ def await_change(control, word, old):
             fetch_add(control + SLEEPERS, -1)
 
 
-@njit
+@device
 def wake(control, word):
     """Wake those who sleep on a word that was just changed."""
     if fetch_add(control + SLEEPERS, 0) > 0:
         system_call(get_i64(control + SYSCALL), get_i64(control + FUTEX), control + word, WAKE, 0x7FFFFFFF)
 
 
-@njit
+@device
 def barrier(control, nthreads):
     passed = atomic_get(control + PASSED)
     if fetch_add(control + ARRIVED, 1) == nthreads - 1:
@@ -65,7 +64,7 @@ def barrier(control, nthreads):
         await_change(control, PASSED, passed)
 
 
-@njit
+@device
 def perform(control, tid, nthreads):
     """Run the tape as one of the team, under fixed floating-point state."""
     state = float_state()

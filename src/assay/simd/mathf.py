@@ -7,10 +7,10 @@ single values.
 from __future__ import annotations
 
 from llvmlite import ir
-from numba import njit
 from numba.core import types
 from numba.extending import intrinsic
 
+from assay.simd.device import device
 from assay.simd.vector import I64, convert_i32, floats, fma, select, splat, splat_i32
 
 DOUBLE = ir.DoubleType()
@@ -45,7 +45,7 @@ def multiply_high(typingctx, a, b):
     return types.int64(types.int64, types.int64), emit
 
 
-@njit(inline="always")
+@device
 def exp(x):
     """e**x on a vector, within 1 ulp; exactly 1 at 0; infinity above 88.7229; subnormals kept; NaN stays NaN.
 
@@ -71,19 +71,19 @@ def exp(x):
     return p * power_of_two(first) * power_of_two(second)
 
 
-@njit(inline="always")
+@device
 def floor_half(n):
     """n / 2 towards minus infinity, for −512 < n < 512."""
     return ((n + splat_i32(1024)) >> splat_i32(1)) - splat_i32(512)
 
 
-@njit(inline="always")
+@device
 def power_of_two(n):
     """2**n for −126 <= n <= 127."""
     return floats((n + splat_i32(127)) << splat_i32(23))
 
 
-@njit(inline="always")
+@device
 def exp64(x):
     """e**x in float64, within 1 ulp; exactly 1 at 0; 0 below −745.2, infinity above 709.8; NaN stays NaN.
 
@@ -115,7 +115,7 @@ def exp64(x):
     return value * as_f64((first + 1023) << 52) * as_f64((second + 1023) << 52)
 
 
-@njit(inline="always")
+@device
 def log64(x):
     """ln x in float64, within 1 ulp, for normal positive x; 0 at 1 exactly.
 
@@ -144,7 +144,7 @@ def log64(x):
     return fma(k, 0.693147180369123816490, f - (half - low))
 
 
-@njit(inline="always")
+@device
 def sincos(x):
     """(sin x, cos x) in float64, each within 5e-16, for |x| <= 2**20; (NaN, NaN) for any other x.
 
