@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.simd.mathf import exp, exp64, log64, multiply_high, sincos
+from assay.simd.mathf import exp, exp64, log64, multiply, sincos
 from assay.simd.memory import get_f64, get_i64, load, put_f64, put_i64, store
 
 
@@ -35,4 +35,6 @@ def sincoses(args, tid, nthreads):
 def products(args, tid, nthreads):
     x, y, z, n = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24), get_i64(args + 32)
     for i in range(n):
-        put_i64(z + 8 * i, multiply_high(get_i64(x + 8 * i), get_i64(y + 8 * i)))
+        high, low = multiply(get_i64(x + 8 * i), get_i64(y + 8 * i))
+        put_i64(z + 16 * i, low)
+        put_i64(z + 16 * i + 8, high)

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from assay.kernels.share import first_row
 from assay.simd.device import device
 from assay.simd.fixed import FRACTION_BITS, add_fixed, fixed, lane_bits, lowest_bit, no_fixed, sum_fixed
-from assay.simd.mathf import LN2, exp, log64, multiply_high
+from assay.simd.mathf import LN2, exp, log64, multiply
 from assay.simd.memory import (
     f32_bits,
     get_f32,
@@ -25,7 +26,7 @@ from assay.simd.memory import (
     put_i32,
     put_i64,
     store,
-)  # fmt: skip
+)
 from assay.simd.vector import any_lane, lane_numbers, select, splat, splat_i32, tree_max
 
 NAN = np.float32(np.nan)
@@ -36,23 +37,17 @@ TWO = np.float32(2.0)
 NARROW = np.float32(4.0)
 """The first band's width, in temperatures: often enough for the limit to lie in it."""
 WIDE = np.float32(32.0)
-"""The widest band tried: a logit this far below the greatest has no weight, so the next band takes all that
-is left.
-"""
+"""The widest band: logits this far below the greatest have no weight; the next takes all that is left."""
 WORD = 0xFFFFFFFF
 TABLE = 256 * 16
 """Bytes of the table of one digit: an int64 count and an int64 weight for each of its values."""
 
 
-def scratch(vocabulary: int) -> int:
-    """Bytes that one thread needs: the table, the candidates of a band, and a row of weights."""
-    return TABLE + 8 * vocabulary + -(-4 * vocabulary // 64) * 64
-
-
 def sample(args, tid, nthreads):
     """logits[R, V], then temperature, top_k, top_p, seed, choice, position, all [R] → tokens[R], logprob[R].
 
-    Words: these nine addresses in order, R, V, the scratch of thread 0, the bytes of scratch per thread.
+    Words: these nine addresses in order, R, V, the scratch of thread 0, its bytes for each thread, which
+    hold a table, V entries of candidates and V weights in whole vectors.
     """
     logits, temperatures = get_i64(args + 8), get_i64(args + 16)
     top_ks, top_ps = get_i64(args + 24), get_i64(args + 32)
@@ -61,7 +56,7 @@ def sample(args, tid, nthreads):
     rows, n = get_i64(args + 80), get_i64(args + 88)
     space = get_i64(args + 96) + tid * get_i64(args + 104)
     weights = space + TABLE + 8 * n
-    for r in range(rows * tid // nthreads, rows * (tid + 1) // nthreads):
+    for r in range(first_row(rows, tid, nthreads), first_row(rows, tid + 1, nthreads)):
         x = logits + 4 * r * n
         temperature = get_f32(temperatures + 4 * r)
         top_k, top_p = get_i32(top_ks + 4 * r), get_f32(top_ps + 4 * r)
@@ -82,8 +77,8 @@ def sample(args, tid, nthreads):
             if top_p < ONE:
                 _, mass = reach(x, weights, n, greatest, temperature, False, share(mass, top_p), space)
             random = philox(get_i64(seeds + 8 * r), get_i32(positions + 4 * r), get_i32(choices + 4 * r))
-            limit = multiply_high(random, mass) + 1
-            token, _ = reach(x, weights, n, greatest, temperature, False, limit, space)
+            drawn, _ = multiply(random, mass)
+            token, _ = reach(x, weights, n, greatest, temperature, False, drawn + 1, space)
         put_i32(tokens + 4 * r, token)
         put_f32(logprobs + 4 * r, log_probability(get_f32(x + 4 * token), greatest, total))
 
@@ -121,9 +116,7 @@ def index_of(x, n, value):
 
 @device
 def weigh(x, n, greatest, inverse, weights):
-    """Store exp((x − greatest) · inverse), 1 for the greatest even if infinite; the exact sum of the
-    weights.
-    """
+    """Store exp((x − greatest) · inverse), 1 for the greatest even if infinite; their sum as integers."""
     sums = no_fixed()
     top, scale = splat(greatest), splat(inverse)
     for i in range(0, n, 16):
@@ -153,7 +146,7 @@ def philox(seed, position, choice):
     k0, k1 = seed & WORD, (seed >> 32) & WORD
     c0, c1, c2, c3 = position & WORD, choice & WORD, 0, 0
     for _ in range(10):
-        a, b = c0 * 0xD2511F53, c2 * 0xCD9E8D57
+        (_, a), (_, b) = multiply(c0, 0xD2511F53), multiply(c2, 0xCD9E8D57)
         c0, c1 = ((b >> 32) & WORD) ^ c1 ^ k0, b & WORD
         c2, c3 = ((a >> 32) & WORD) ^ c3 ^ k1, a & WORD
         k0, k1 = (k0 + 0x9E3779B9) & WORD, (k1 + 0xBB67AE85) & WORD
@@ -164,15 +157,13 @@ def philox(seed, position, choice):
 def share(mass, top_p):
     """top_p · mass rounded up, at least 1; exact for top_p of 2**-29 and more."""
     fraction = int(float(top_p) * 9007199254740992.0) << 11  # top_p · 2**64, an unsigned word
-    part = multiply_high(fraction, mass)
-    return max(1, part + 1 if fraction * mass != 0 else part)
+    part, rest = multiply(fraction, mass)
+    return max(1, part + 1 if rest else part)
 
 
 @device
 def reach(x, weights, n, greatest, temperature, by_count, limit, space):
-    """The first candidate at which the cumulative count (or weight) is at least `limit`, and the weight up to
-    it.
-    """
+    """The first candidate at which the cumulative count (or weight) reaches `limit`; the weight up to it."""
     entries = space + TABLE
     count, mass = 0, 0
     least, width = NAN, NARROW
@@ -228,11 +219,7 @@ def collect(x, n, least, above, entries):
 
 @device
 def digit_shift(entries, listed):
-    """The shift that puts the highest 8 bits in which the entries' logits differ lowest; below 32 if all are
-    equal.
-
-    Bits above that digit are the same in all entries.
-    """
+    """The shift of the 8 bits from the first in which the entries' logits differ; 0 if they don't."""
     first = get_i64(entries)
     differing = 0
     for i in range(listed):

@@ -35,14 +35,18 @@ def as_f64(typingctx, word):
 
 
 @intrinsic
-def multiply_high(typingctx, a, b):
-    """The upper 64 bits of the 128-bit product of two int64 words taken as unsigned."""
+def multiply(typingctx, a, b):
+    """The (upper, lower) 64 bits of the product of two int64 words taken as unsigned.
+
+    Numba's own product of signed integers is undefined when it overflows.
+    """
 
     def emit(context, builder, sig, args):
         product = builder.mul(builder.zext(args[0], WIDE), builder.zext(args[1], WIDE))
-        return builder.trunc(builder.lshr(product, ir.Constant(WIDE, 64)), I64)
+        high = builder.trunc(builder.lshr(product, ir.Constant(WIDE, 64)), I64)
+        return context.make_tuple(builder, sig.return_type, (high, builder.trunc(product, I64)))
 
-    return types.int64(types.int64, types.int64), emit
+    return types.UniTuple(types.int64, 2)(types.int64, types.int64), emit
 
 
 @device
