@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 from numba.core import types
+from numba.core.types.containers import UniTuple
 from numba.extending import intrinsic
 
 from assay.simd.device import device
@@ -46,7 +47,7 @@ def multiply(typingctx, a, b):
         high = builder.trunc(builder.lshr(product, ir.Constant(WIDE, 64)), I64)
         return context.make_tuple(builder, sig.return_type, (high, builder.trunc(product, I64)))
 
-    return types.UniTuple(types.int64, 2)(types.int64, types.int64), emit
+    return UniTuple(types.int64, 2)(types.int64, types.int64), emit
 
 
 @device
