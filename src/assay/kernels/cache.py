@@ -62,6 +62,22 @@ def folder(target: targets.Target) -> Path:
     return path
 
 
+def objects(
+    names: Iterable[str], target: targets.Target, progress: Progress | None = None
+) -> dict[str, Path]:
+    """The object file of each kernel, compiled first where it isn't cached. `target` need not be this processor.
+
+    Raises KernelBuildError.
+    """
+    place = folder(target)
+    files = {name: _object(place, name) for name in names}
+    with _lock:
+        missing = [name for name, file in files.items() if not file.exists()]
+        if missing:
+            _build(place, target, missing, len(files), progress)
+    return files
+
+
 def addresses(names: Iterable[str], progress: Progress | None = None) -> dict[str, int]:
     """The entry address of each kernel, compiled first where it isn't cached. Raises KernelBuildError."""
     wanted = list(dict.fromkeys(names))
@@ -69,13 +85,10 @@ def addresses(names: Iterable[str], progress: Progress | None = None) -> dict[st
     place = folder(target)
     with _lock:
         new = [name for name in wanted if (place, name) not in _loaded]
-        missing = [name for name in new if not _object(place, name).exists()]
-        if missing:
-            _build(place, target, missing, len(wanted), progress)
         if new:
             engine = _engine()
-            for name in new:
-                engine.add_object_file(str(_object(place, name)))
+            for file in objects(new, target, progress).values():
+                engine.add_object_file(str(file))
             for name in new:
                 _loaded[place, name] = engine.get_function_address(symbol_of(name))
         return {name: _loaded[place, name] for name in wanted}
@@ -110,7 +123,9 @@ def _engine() -> _Linker:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(jit=True)
-    linker: _Linker = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    # With llvmlite's memory manager the sections of one object lie together. LLVM's own may put them on either side of a
+    # pool's addresses, farther apart than 32 bits reach, and then ends the process.
+    linker: _Linker = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine, use_lmm=True)
     return linker
 
 

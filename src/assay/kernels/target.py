@@ -29,7 +29,7 @@ class Target:
 
 _AVX2 = "+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt,+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+movbe"
 _AVX512 = f"{_AVX2},+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl,+avx512vnni"
-_LEVELS = {
+LEVELS = {
     "avx512": Target("avx512", "x86-64-v4", _AVX512),
     "avx2": Target("avx2", "x86-64-v3", _AVX2),
     "baseline": Target("baseline", "x86-64", "+sse2"),
@@ -50,7 +50,7 @@ def current() -> Target:
     level = settings.CPU.get()
     if level == "host":
         return host()
-    target = _LEVELS[level]
+    target = LEVELS[level]
     missing = [part[1:] for part in target.features.split(",") if not host().has(part[1:])]
     if missing:
         raise HardwareFault(
