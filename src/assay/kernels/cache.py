@@ -65,9 +65,9 @@ def folder(target: targets.Target) -> Path:
 def objects(
     names: Iterable[str], target: targets.Target, progress: Progress | None = None
 ) -> dict[str, Path]:
-    """The object file of each kernel, compiled first where it isn't cached. `target` need not be this processor.
+    """The object file of each kernel, compiled first where it isn't cached. Raises KernelBuildError.
 
-    Raises KernelBuildError.
+    `target` need not be this processor: nothing is loaded.
     """
     place = folder(target)
     files = {name: _object(place, name) for name in names}
@@ -123,8 +123,8 @@ def _engine() -> _Linker:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(jit=True)
-    # With llvmlite's memory manager the sections of one object lie together. LLVM's own may put them on either side of a
-    # pool's addresses, farther apart than 32 bits reach, and then ends the process.
+    # llvmlite's memory manager keeps the sections of one object together. LLVM's own may put them on either
+    # side of a pool's addresses, farther apart than 32 bits reach, and then ends the process.
     linker: _Linker = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine, use_lmm=True)
     return linker
 
