@@ -47,7 +47,7 @@ def fill(
         if name not in known:
             near = get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]}?" if near else ""
-            want = f"one of {', '.join(known)}" if known else "no attributes"
+            want = " or ".join(known) if known else "no attributes"
             errors.append(ContractError(f"unknown attribute {name}", want=want, got=repr(value), hint=hint))
     for name, attribute in known.items():
         value_or_default = given.get(name, attribute.default)

@@ -140,9 +140,8 @@ def shape_of(text: str, binding: Binding, integers: Mapping[str, int]) -> Shape:
     """The shape that a pattern has under a binding. Raises KeyError for a name that isn't bound."""
     pattern = parse(text)
     values = {**binding.dims, **{name: Dim.of(value) for name, value in integers.items()}}
-    return (binding.rest if pattern.rest else ()) + tuple(
-        axis.dim.substitute(values) for axis in pattern.axes
-    )
+    own = (values[axis.name] if axis.name else axis.dim.substitute(values) for axis in pattern.axes)
+    return (*(binding.rest if pattern.rest else ()), *own)
 
 
 def _product(shape: Shape) -> Dim:

@@ -56,25 +56,26 @@ def examine(
     `types` belong to the node's inputs; None is a value that some other error is about. `origin` says where a
     value is from: `a weight, line 3`.
     """
-    place = place_of(node)
     try:
         operator = registry.get(node.op)
     except ContractError as error:
-        return None, [error.at(place)]
+        return None, [error.at(place_of(node))]
     attributes, errors = fill(operator.attributes, node.attributes)
     integers = {name: value for name, value in attributes.items() if type(value) is int}
     binding = Binding({})
     if len(types) != len(operator.inputs):
         errors.append(_arity("inputs", operator.inputs, len(types)))
     else:
-        described = {
-            port.name: f"{quote(name)}: {kind}{', ' * bool(origin(name))}{origin(name)}"
-            for port, name, kind in zip(operator.inputs, node.inputs, types, strict=True)
-        }
-        errors += _dtypes(operator.inputs, types, described)
+
+        def describe(port: str) -> str:
+            index = [each.name for each in operator.inputs].index(port)
+            name = node.inputs[index]
+            return ", ".join(filter(None, (f"{quote(name)}: {types[index]}", origin(name))))
+
+        errors += _dtypes(operator.inputs, types, describe)
         patterns = {port.name: port.dims for port in operator.inputs}
         binding, mismatches = unify(patterns, [kind.shape if kind else None for kind in types], integers)
-        errors += [_mismatch(mismatch, described) for mismatch in mismatches]
+        errors += [_mismatch(mismatch, describe) for mismatch in mismatches]
     if len(node.outputs) != len(operator.outputs):
         errors.append(_arity("outputs", operator.outputs, len(node.outputs)))
     inputs = tuple(kind for kind in types if kind is not None)
@@ -82,7 +83,7 @@ def examine(
         errors += _relations(operator, binding, attributes)
     for found in errors:
         found.hint = found.hint or f"assay contract {operator.name}"
-        found.at(place)
+        found.at(place_of(node))
     if errors or len(inputs) < len(types):
         return None, errors
     outputs = tuple(_output(port, operator.inputs, inputs, binding, integers) for port in operator.outputs)
@@ -96,7 +97,7 @@ def _arity(what: str, ports: Sequence[Port], got: int) -> ContractError:
 
 
 def _dtypes(
-    ports: Sequence[Port], types: Sequence[ValueType | None], described: Mapping[str, str]
+    ports: Sequence[Port], types: Sequence[ValueType | None], describe: Callable[[str], str]
 ) -> Iterator[ContractError]:
     known = {port.name: kind.dtype for port, kind in zip(ports, types, strict=True) if kind}
     for port in ports:
@@ -110,10 +111,10 @@ def _dtypes(
         else:
             continue
         rule = f"input {port.name}: dtype not admitted"
-        yield ContractError(rule, want=want, got=f"{dtype} in {described[port.name]}")
+        yield ContractError(rule, want=want, got=f"{dtype} in {describe(port.name)}")
 
 
-def _mismatch(mismatch: Mismatch, described: Mapping[str, str]) -> ContractError:
+def _mismatch(mismatch: Mismatch, describe: Callable[[str], str]) -> ContractError:
     if mismatch.axis is None:
         rule = f"input {mismatch.port}: wrong rank"
         want = f"{mismatch.value} for [{mismatch.expression}]"
@@ -122,7 +123,7 @@ def _mismatch(mismatch: Mismatch, described: Mapping[str, str]) -> ContractError
         constant = mismatch.expression == mismatch.value
         want = mismatch.value if constant else f"{mismatch.expression} = {mismatch.value}"
     want = f"{want} ({mismatch.because})" if mismatch.because else want
-    return ContractError(rule, want=want, got=f"{mismatch.got} in {described[mismatch.port]}")
+    return ContractError(rule, want=want, got=f"{mismatch.got} in {describe(mismatch.port)}")
 
 
 def _relations(operator: Operator, binding: Binding, attributes: Attributes) -> Iterator[ContractError]:

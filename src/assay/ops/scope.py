@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 
 from assay.errors import ContractError
@@ -14,23 +15,38 @@ from assay.ops.resolution import Resolution, examine, place_of
 _ABOVE = "a value of the lines above"
 
 
+@dataclass(frozen=True)
+class Origin:
+    """Where a value is from: the node that makes it, or the kind of source that it is; and the line, or 0."""
+
+    maker: Node | str
+    line: int = 0
+
+    def __str__(self) -> str:
+        if isinstance(self.maker, Node):
+            text = place_of(self.maker)
+        else:
+            text = f"an {self.maker}" if self.maker == "input" else f"a {self.maker}"
+        return f"{text}, line {self.line}" if self.line else text
+
+
 class Scope:
     """The values that are defined at one place of a graph, while its nodes are gone through in order.
 
-    `later` says of values that nodes further on make where that is.
+    `later` has the origins of values that nodes further on make.
     """
 
-    def __init__(self, later: Mapping[str, str] | None = None) -> None:
+    def __init__(self, later: Mapping[str, Origin] | None = None) -> None:
         self.types: dict[str, ValueType] = {}
         self._later = later or {}
-        self._origins: dict[str, str] = {}
+        self._origins: dict[str, Origin] = {}
         self._states: dict[str, str] = {}
-        self._changed: dict[str, str] = {}
+        self._changed: dict[str, Origin] = {}
 
-    def declare(self, kind: str, name: str, type: ValueType | None, where: str = "") -> list[ContractError]:
+    def declare(self, kind: str, name: str, type: ValueType | None, line: int = 0) -> list[ContractError]:
         """Define an input, a weight or a state (`kind`) of the graph."""
         place = f"{kind} {quote(name)}"
-        errors = [*self._define(name, type, f"{'an' if kind == 'input' else 'a'} {kind}{where}", place)]
+        errors = [*self._define(name, type, Origin(kind, line), place)]
         if type is None:
             want = "dtype and shape"
             errors.append(ContractError("no type declared", place=place, want=want, got="nothing"))
@@ -45,24 +61,25 @@ class Scope:
         return self._states.get(name, name)
 
     def apply(
-        self, node: Node, where: str = "", declared: Mapping[str, ValueType] | None = None
+        self, node: Node, line: int = 0, declared: Mapping[str, ValueType] | None = None
     ) -> tuple[Resolution | None, list[ContractError]]:
         """Hold a node against its operator and define its outputs; `declared` has their types, if any are."""
         place = place_of(node)
         errors = [error for name in dict.fromkeys(node.inputs) for error in self.read(name, place)]
         types = [self.types.get(name) for name in node.inputs]
-        resolution, found = examine(node, types, lambda name: self._origins.get(name, ""))
+        origin = Origin(node, line)
+        resolution, found = examine(node, types, self._origin)
         errors += found
         inferred = dict(zip(node.outputs, resolution.outputs, strict=True)) if resolution else {}
         for name in node.outputs:
             type = inferred.get(name) or (declared or {}).get(name)
-            taken = list(self._define(name, type, f"made by {place}{where}", place))
+            taken = list(self._define(name, type, origin, place))
             errors += taken
             if declared is not None and not taken:
                 errors += _contradiction(name, inferred.get(name), declared.get(name), place)
             if name in inferred:
                 errors += _possible(inferred[name], place)
-        return resolution, [*errors, *self._change(node, f"{place}{where}", place)]
+        return resolution, [*errors, *self._change(node, origin, place)]
 
     def read(self, name: str, place: str) -> Iterator[ContractError]:
         """What is wrong with reading a value here."""
@@ -72,7 +89,7 @@ class Scope:
             hint = "the memory holds the new contents: read the new name, or move the reader above the change"
             yield ContractError("state read after its change", place=place, want=want, got=got, hint=hint)
         elif name not in self._origins and name in self._later:
-            got = f"{quote(name)}, {self._later[name]}"
+            got = f"{quote(name)}, made by {self._later[name]}"
             hint = "put the nodes in an order in which they can run"
             yield ContractError("value used before it is made", place=place, want=_ABOVE, got=got, hint=hint)
         elif name not in self._origins:
@@ -80,18 +97,26 @@ class Scope:
             hint = f"did you mean {quote(near[0])}?" if near else ""
             yield ContractError("value undefined", place=place, want=_ABOVE, got=quote(name), hint=hint)
 
-    def _define(self, name: str, type: ValueType | None, origin: str, place: str) -> Iterator[ContractError]:
+    def _origin(self, name: str) -> str:
+        origin = self._origins.get(name)
+        if origin is None:
+            return "undefined"
+        return f"made by {origin}" if isinstance(origin.maker, Node) else str(origin)
+
+    def _define(
+        self, name: str, type: ValueType | None, origin: Origin, place: str
+    ) -> Iterator[ContractError]:
         if name == "":
             yield ContractError("value without a name", place=place, want="a name", got='""')
         elif name in self._origins:
-            got = f"{quote(name)}, {self._origins[name]}"
+            got = f"{quote(name)}, {self._origin(name)}"
             yield ContractError("value defined twice", place=place, want="a name of its own", got=got)
         else:
             self._origins[name] = origin
             if type is not None:
                 self.types[name] = type
 
-    def _change(self, node: Node, changer: str, place: str) -> Iterator[ContractError]:
+    def _change(self, node: Node, changer: Origin, place: str) -> Iterator[ContractError]:
         operator = registry.find(node.op)
         if operator is None:
             return
@@ -101,7 +126,7 @@ class Scope:
             if port not in inputs or output not in outputs:
                 continue
             name = inputs[port]
-            got = f"{quote(name)}, {self._origins.get(name, 'undefined')}"
+            got = f"{quote(name)}, {self._origin(name)}"
             if name in self._states:
                 self._changed.setdefault(name, changer)
                 self._states.setdefault(outputs[output], self._states[name])
