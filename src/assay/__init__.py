@@ -1,3 +1,60 @@
-"""Assay: an inference engine that people can check."""
+"""Assay: an inference engine that people can check.
+
+    lm = assay.load("smollm2")
+    print(lm.generate("Once upon a time", max_tokens=64).text)
+
+Importing this takes milliseconds: what a model needs is imported when one is loaded.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from assay.errors import (
+    AssayError,
+    ContractError,
+    FormatError,
+    HardwareFault,
+    KernelBuildError,
+    ModelNotFoundError,
+    PrecisionOverflow,
+    RequestError,
+    SchedulingDeadlock,
+)
+from assay.load import Progress, load
+
+if TYPE_CHECKING:
+    from assay.llm.language_model import Completion, LanguageModel
 
 __version__ = "0.1.0"
+__all__ = [
+    "AssayError",
+    "Completion",
+    "ContractError",
+    "FormatError",
+    "HardwareFault",
+    "KernelBuildError",
+    "LanguageModel",
+    "ModelNotFoundError",
+    "PrecisionOverflow",
+    "Progress",
+    "RequestError",
+    "SchedulingDeadlock",
+    "__version__",
+    "load",
+]
+
+_LATE = {"Completion": "assay.llm.language_model", "LanguageModel": "assay.llm.language_model"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATE:
+        raise AttributeError(f"module 'assay' has no attribute {name!r}")
+    value: object = getattr(import_module(_LATE[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

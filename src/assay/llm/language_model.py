@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from collections.abc import Sequence as Items
 from dataclasses import dataclass, field
 
@@ -44,7 +44,7 @@ class Timings:
 
 @dataclass(frozen=True)
 class Completion:
-    """An answer. `finish_reason` is "stop" (an end token or a stop string) or "length"."""
+    """An answer. `finish_reason` is "stop" (an end token or a stop string), "length", or "cancelled"."""
 
     text: str
     tokens: tuple[int, ...]
@@ -75,11 +75,41 @@ class _Answer:
 
     def completion(self) -> Completion:
         sequence = self.sequence
+        first = self.first or self.began
         tokens = tuple(sequence.tokens[sequence.prompt_length : sequence.length].tolist())
         return Completion(
-            "".join(self.pieces), tokens, self.reason, Usage(sequence.prompt_length, sequence.drawn),
-            Timings(self.first - self.began, self.last - self.began), sequence.seed, tuple(sequence.logprobs),
-        )  # fmt: skip
+            text="".join(self.pieces),
+            tokens=tokens,
+            finish_reason=self.reason or "cancelled",
+            usage=Usage(sequence.prompt_length, sequence.drawn),
+            timings=Timings(first - self.began, max(first, self.last) - self.began),
+            seed=sequence.seed,
+            logprobs=tuple(sequence.logprobs),
+        )
+
+
+class Stream(Iterator[str]):
+    """An answer's text, piece by piece, never half a character. Made by `LanguageModel.stream`."""
+
+    def __init__(self, answer: _Answer, texts: Generator[str, None, None], engine: Engine) -> None:
+        self._answer = answer
+        self._texts = texts
+        self._engine = engine
+
+    def __next__(self) -> str:
+        return next(self._texts)
+
+    def close(self) -> None:
+        """End the answer here. Dropping the stream does the same."""
+        self._texts.close()
+        self._engine.cancel(self._answer.sequence)
+
+    __del__ = close
+
+    @property
+    def completion(self) -> Completion:
+        """The answer so far; the whole one once the stream is at its end."""
+        return self._answer.completion()
 
 
 class LanguageModel:
@@ -112,11 +142,11 @@ class LanguageModel:
         """The answer to a conversation of {"role", "content"} messages, through the model's chat template."""
         return self._finish([self._admit(self._chat_tokens(messages), _sampling(sampling))])[0]
 
-    def stream(self, prompt: str | Items[Message], **sampling: object) -> Iterator[str]:
-        """The answer's text, piece by piece, to a prompt or to a conversation. Never half a character."""
+    def stream(self, prompt: str | Items[Message], **sampling: object) -> Stream:
+        """The answer to a prompt or to a conversation, while it is made. Raises RequestError."""
         tokens = self._prompt_tokens(prompt) if isinstance(prompt, str) else self._chat_tokens(prompt)
         answer = self._admit(tokens, _sampling(sampling))
-        return self._stream(answer)
+        return Stream(answer, self._texts(answer), self.engine)
 
     def generate_batch(self, prompts: Items[str], **sampling: object) -> list[Completion]:
         """The answers to several prompts, computed together. Each is the same as alone, bit for bit."""
@@ -168,7 +198,7 @@ class LanguageModel:
             pass
         return [answer.completion() for answer in answers]
 
-    def _stream(self, answer: _Answer) -> Iterator[str]:
+    def _texts(self, answer: _Answer) -> Generator[str, None, None]:
         for _, text in self._run([answer]):
             if text:
                 yield text

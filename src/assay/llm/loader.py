@@ -1,0 +1,144 @@
+"""A language model's file becomes its graph, and then the model, ready to run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.compiler.lower import quantize_activations
+from assay.formats.gguf import GgufFile, open_gguf
+from assay.graph.graph import Graph
+from assay.kernels.sizes import PAGE
+from assay.llm import engine as engines
+from assay.llm.language_model import LanguageModel
+from assay.llm.template import ChatTemplate
+from assay.llm.tokenizer import Tokenizer
+from assay.models import llama
+from assay.runtime.cpu import Cpu
+from assay.runtime.executor import Executor
+from assay.runtime.weights import load as load_weights
+from assay.runtime.weights import pack_kernel, panels
+from assay.tensor.dtype import F16, F32
+
+Compiled = Callable[[int, int, str], None]
+Loaded = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run a model: see `assay.load`."""
+
+    activations: str = "int8"
+    context: int | None = None
+    cache_tokens: int | None = None
+    budget: int | None = None
+
+
+@dataclass(frozen=True)
+class Design:
+    """What follows from a file's head, before any weight is read: one step's graph, and the cache's size."""
+
+    model: llama.Llama
+    graph: Graph
+    context: int
+    pages: int
+
+
+def design(file: GgufFile, options: Options) -> Design:
+    """The graph that runs the file's model. Raises FormatError or ContractError."""
+    model = llama.from_gguf(file)
+    context = min(options.context or model.context, model.context)
+    cache = F32 if options.activations == "float32" else F16
+    pages = _pages(model, context, options.cache_tokens, cache.size)
+    dtypes = {name: tensor.dtype for name, tensor in file.tensors.items()}
+    graph = llama.graph(model, dtypes, cache, pages, -(-context // PAGE))
+    if options.activations == "int8":
+        graph = quantize_activations(graph)
+    return Design(model, graph, context, pages)
+
+
+def load(path: Path, options: Options, threads: int, compiled: Compiled, loaded: Loaded) -> LanguageModel:
+    """The model in a GGUF file, ready to run on `threads` threads.
+
+    `compiled` and `loaded` hear of progress: kernels, then bytes of weights. Raises FormatError,
+    ContractError or HardwareFault.
+    """
+    with open_gguf(path) as file:
+        made = design(file, options)
+        tokenizer = Tokenizer.from_gguf(file.metadata)
+        template = _template(file, tokenizer)
+        device = Cpu(threads, progress=compiled)
+        executor = _executor(made.graph, file, llama.computed(made.model), device, compiled, loaded)
+        file.release()
+    engine = engines.Engine(
+        executor,
+        pages=made.pages,
+        context=made.context,
+        vocabulary=made.model.vocabulary,
+        budget=options.budget or engines.BUDGET,
+    )
+    details = {
+        "path": str(path),
+        "activations": options.activations,
+        "cache": "float32" if options.activations == "float32" else "float16",
+        "threads": threads,
+        "parameters": made.model,
+    }
+    return LanguageModel(made.graph, engine, tokenizer, template, details)
+
+
+@dataclass(frozen=True)
+class _Weights:
+    """A file's weights, and those that are computed."""
+
+    file: GgufFile
+    computed: Mapping[str, NDArray[np.generic]]
+
+    def raw(self, name: str) -> NDArray[np.uint8]:
+        if name in self.computed:
+            return self.computed[name].view(np.uint8)
+        return self.file.raw(name)
+
+
+def _executor(
+    graph: Graph,
+    file: GgufFile,
+    computed: Mapping[str, NDArray[np.generic]],
+    device: Cpu,
+    compiled: Compiled,
+    loaded: Loaded,
+) -> Executor:
+    states = {name: device.allocate(graph.types[name].nbytes({}), owner=name) for name in graph.states}
+    # Kernels are compiled before weights are read, so that a failure comes early and the bars come in order.
+    probe = Executor(graph, device, {}, states, engines.buckets())
+    packing = {pack_kernel(graph.types[name].dtype) for name in panels(graph)}
+    probe.prepare([{"T": 1, "S": 1, "R": 1}], compiled, also=sorted(packing))
+    weights = load_weights(graph, _Weights(file, computed), device, loaded)
+    return Executor(graph, device, weights, states, engines.buckets())
+
+
+def _pages(model: llama.Llama, context: int, cache_tokens: int | None, size: int) -> int:
+    """Pages of the cache: what was asked for, or a context and as much more as a quarter of the memory
+    holds.
+    """
+    if cache_tokens is not None:
+        return max(1, -(-cache_tokens // PAGE))
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    most = memory // 4 // (model.kv_bytes * size * PAGE)
+    return int(max(-(-context // PAGE), min(most, engines.SEQUENCES * -(-context // PAGE))))
+
+
+def _template(file: GgufFile, tokenizer: Tokenizer) -> ChatTemplate | None:
+    source = file.metadata.get("tokenizer.chat_template")
+    if source is None:
+        return None
+    if not isinstance(source, str):
+        file.expect("tokenizer.chat_template", str)
+    bos = tokenizer.token_bytes(tokenizer.bos_id).decode() if tokenizer.bos_id is not None else ""
+    eos = tokenizer.token_bytes(min(tokenizer.eos_ids)).decode() if tokenizer.eos_ids else ""
+    return ChatTemplate(str(source), bos, eos)
