@@ -45,15 +45,14 @@ class Lanes:
     def splat(self, scalar: ir.Value) -> ir.Value:
         return spread(self.builder, scalar, self.columns)
 
-    def weights(self, record: ir.Value, group: int, column: int) -> list[ir.Value]:
-        """The unsigned bytes of one group for a register of columns, one vector for each plane."""
-        builder = self.builder
-        packed_group = group if self.form.bits == 8 else group % 4
-        offset = 128 * packed_group + 4 * self.columns * column
-        word = builder.bitcast(load_at(builder, builder.add(record, I64(offset)), self.bytes, 16), self.vi32)
-        if self.form.bits == 8:
-            return self.split(word)
-        return [self.nibble(word, group >= 4)]
+    def weights(self, group: ir.Value, column: int, high: bool) -> list[ir.Value]:
+        """The unsigned bytes at the address of a packed group, for a register of columns: a vector for each
+        plane. `high` asks for the high nibbles of a 4-bit format.
+        """
+        offset = I64(4 * self.columns * column)
+        packed = load_at(self.builder, self.builder.add(group, offset), self.bytes, 16)
+        word = self.builder.bitcast(packed, self.vi32)
+        return self.split(word) if self.form.bits == 8 else [self.nibble(word, high)]
 
     def nibble(self, word: ir.Value, high: bool) -> ir.Value:
         if high:
@@ -209,13 +208,7 @@ def _emit_tile(
     ]
     side = builder.mul(block, I64(4))
     s_rows = [builder.add(side, builder.mul(number, s_stride)) for number in numbers]
-    integers = [[way.zero() for _ in range(registers)] for _ in range(rows)]
-    for group in range(8):
-        weights = [way.weights(here_integers, group, index) for index in range(registers)]
-        for row in range(rows):
-            word = way.splat(load_at(builder, builder.add(a_rows[row], I64(4 * group)), I32, 4))
-            for index in range(registers):
-                integers[row][index] = way.accumulate(integers[row][index], weights[index], word)
+    integers = _dots(builder, way, rows, registers, here_integers, a_rows)
     scale_w = [
         _halves(builder, way, builder.add(here_halves, I64(form.integers + 2 * way.columns * index)))
         for index in range(registers)
@@ -261,6 +254,68 @@ def _emit_tile(
         store_at(builder, address, value, 4)
 
 
+def _dots(
+    builder: ir.IRBuilder,
+    way: Lanes,
+    rows: int,
+    registers: int,
+    record: ir.Value,
+    activations: list[ir.Value],
+) -> list[list[list[ir.Value]]]:
+    """The integer sums of one block for each row, register and plane.
+
+    Packed groups are a loop that LLVM doesn't unroll: unrolled, it moves loads up and runs out of registers.
+    """
+    groups, halves = (8, (False,)) if way.form.bits == 8 else (4, (False, True))
+    if rows > 1:
+        entry, loop, after = (
+            builder.block,
+            builder.append_basic_block("group"),
+            builder.append_basic_block("groups"),
+        )
+        builder.branch(loop)
+        builder.position_at_end(loop)
+        number = builder.phi(I64)
+        number.add_incoming(I64(0), entry)
+        sums = [
+            [[builder.phi(zero.type) for zero in way.zero()] for _ in range(registers)] for _ in range(rows)
+        ]
+        made = _group(builder, way, sums, record, activations, number, halves)
+        following = builder.add(number, I64(1))
+        number.add_incoming(following, loop)
+        for row in range(rows):
+            for index in range(registers):
+                for phi, zero, value in zip(sums[row][index], way.zero(), made[row][index], strict=True):
+                    phi.add_incoming(zero, entry)
+                    phi.add_incoming(value, loop)
+        # The empty assembly hides the number from LLVM.
+        limit = builder.asm(ir.FunctionType(I64, [I64]), "", "=r,0", [I64(groups)], False)
+        builder.cbranch(builder.icmp_signed("<", following, limit), loop, after)
+        builder.position_at_end(after)
+        return made
+    made = [[way.zero() for _ in range(registers)]]
+    for group in range(groups):
+        made = _group(builder, way, made, record, activations, I64(group), halves)
+    return made
+
+
+def _group(builder, way, sums, record, activations, number, halves):
+    """Add one packed group to the sums."""
+    place = builder.add(record, builder.mul(number, I64(128)))
+    depth = builder.shl(number, I64(2))
+    for half in halves:
+        weights = [way.weights(place, index, half) for index in range(len(sums[0]))]
+        made = []
+        for row, address in enumerate(activations):
+            at = builder.add(builder.add(address, depth), I64(16 * half))
+            word = way.splat(load_at(builder, at, I32, 4))
+            made.append(
+                [way.accumulate(sums[row][index], weights[index], word) for index in range(len(weights))]
+            )
+        sums = made
+    return sums
+
+
 def _fma(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
     return call(builder, f"llvm.fma.v{a.type.count}f32", a.type, a, b, c)
 
@@ -272,7 +327,7 @@ def _halves(builder: ir.IRBuilder, way: Lanes, address: ir.Value) -> ir.Value:
 
 def tall(form: Format) -> int:
     """Rows of the tile for many rows."""
-    return 12 if lanes() is Vnni else 6
+    return 8 if lanes() is Vnni else 4
 
 
 def width(form: Format) -> int:

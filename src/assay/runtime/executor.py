@@ -92,6 +92,10 @@ class Executor:
             )
         return {name: ready.read(name, binding) for name in self.graph.outputs}
 
+    def tape(self, binding: Mapping[str, int]) -> Tape:
+        """The tape of the plan that runs of these sizes take, as the last of them left it."""
+        return self._ready[tuple(self._bucket(binding).values())].tape
+
     def _bucket(self, binding: Mapping[str, int]) -> dict[str, int]:
         chosen = {}
         for symbol in self.graph.symbols:
