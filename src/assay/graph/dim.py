@@ -41,6 +41,9 @@ class Dim:
 
     def at(self, binding: Mapping[str, int]) -> int:
         """The value under `binding`. Raises KeyError for a symbol that it lacks."""
+        if len(self.terms) == 1 and len(self.terms[0][0]) == 1:
+            (((symbol,), coefficient),) = self.terms
+            return coefficient * binding[symbol]
         return sum(
             coefficient * prod(binding[symbol] for symbol in monomial) for monomial, coefficient in self.terms
         )

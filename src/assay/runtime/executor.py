@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.compiler.plan import Compiler, Plan
 from assay.errors import ContractError, PrecisionOverflow
+from assay.graph.dim import Dim
 from assay.graph.graph import Graph
 from assay.kernels.cache import Progress, addresses
 from assay.ops.resolution import place_of
@@ -76,7 +78,7 @@ class Executor:
         if ready is None or ready.arena is not self._arena:
             ready = self._ready[key] = self._make(bucket)
         for name in self.graph.inputs:
-            ready.write(name, inputs[name])
+            ready.write(name, inputs[name], binding)
         ready.tape.bind(binding)
         self.device.launch(ready.tape)
         self.runs += 1
@@ -121,30 +123,42 @@ class Executor:
 
 
 class _Ready:
-    """A plan bound to the arena: its tape, and where inputs and outputs lie."""
+    """A plan bound to the arena: its tape, and views of the places of inputs and outputs, as long as they can
+    be.
+    """
 
     def __init__(
         self, plan: Plan, kernels: Mapping[str, int], fixed: Mapping[str, int], arena: Buffer
     ) -> None:
         self.arena = arena
-        self._plan = plan
         places = {**fixed, **{name: arena.address + offset for name, offset in plan.offsets.items()}}
         places |= {name: fixed[state] for name, state in plan.aliases.items()}
         self.tape = Tape(plan, kernels, places, arena.address + plan.arena)
+        self._graph = plan.graph
+        self._views: dict[str, NDArray[np.generic]] = {}
+        self._shapes: dict[str, list[int | Dim]] = {}
+        for name in (*plan.graph.inputs, *plan.graph.outputs):
+            kind = plan.graph.types[name]
+            count = kind.nbytes(plan.bound) // kind.dtype.numpy.itemsize
+            self._views[name] = arena.array(kind.dtype.numpy, (count,), offset=plan.offsets[name])
+            self._shapes[name] = [dim if dim.constant is None else dim.constant for dim in kind.shape]
 
-    def write(self, name: str, array: NDArray[np.generic]) -> None:
-        """Copy an input to its place; its dtype must be the graph's and its size within the plan's."""
-        kind = self._plan.graph.types[name]
-        if array.dtype != kind.dtype.numpy or array.nbytes > kind.nbytes(self._plan.bound):
+    def write(self, name: str, array: NDArray[np.generic], binding: Mapping[str, int]) -> None:
+        """Copy an input to its place; its dtype and shape must be the graph's under `binding`."""
+        view = self._views[name]
+        if array.dtype != view.dtype or array.shape != self._shape(name, binding):
             raise ContractError(
                 "an input doesn't fit",
-                place=f"{self._plan.graph.name} › {name}",
-                want=str(kind),
+                place=f"{self._graph.name} › {name}",
+                want=str(self._graph.types[name]),
                 got=f"{array.dtype}{list(array.shape)}",
             )
-        self.arena.array(array.dtype, array.shape, offset=self._plan.offsets[name])[...] = array
+        view[: array.size] = array.reshape(-1)
 
     def read(self, name: str, binding: Mapping[str, int]) -> NDArray[np.generic]:
-        kind = self._plan.graph.types[name]
-        shape = tuple(dim.at(binding) for dim in kind.shape)
-        return self.arena.array(kind.dtype.numpy, shape, offset=self._plan.offsets[name])
+        """An output as this run left it."""
+        shape = self._shape(name, binding)
+        return self._views[name][: prod(shape)].reshape(shape)
+
+    def _shape(self, name: str, binding: Mapping[str, int]) -> tuple[int, ...]:
+        return tuple([dim if isinstance(dim, int) else dim.at(binding) for dim in self._shapes[name]])

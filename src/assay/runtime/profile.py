@@ -24,8 +24,8 @@ class Spent:
 def profile(executor: Executor, binding: Mapping[str, int], inputs: Arrays, repeats: int = 5) -> list[Spent]:
     """The step's kernels, the longest first; for each launch the least of `repeats` times.
 
-    States change as in a run. A launch alone has its caches cold or warm otherwise than in a run, and no work to share
-    with its neighbours, so the sum is not the step's time.
+    States change as in a run. A launch alone has its caches cold or warm otherwise than in a run, and no work
+    to share with its neighbours, so the sum is not the step's time.
     """
     device: Cpu = executor.device
     executor.run(binding, inputs)
