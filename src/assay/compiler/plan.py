@@ -9,7 +9,7 @@ from assay.compiler.chain import chains, program
 from assay.compiler.place import Interval, place
 from assay.errors import ContractError
 from assay.graph.dim import Dim
-from assay.graph.graph import Graph
+from assay.graph.graph import Graph, Node
 from assay.ops.operator import Address, Argument, Kernel, Scratch, Site
 from assay.ops.resolution import Resolution, place_of, resolve
 
@@ -102,7 +102,7 @@ class Compiler:
         index = members[0]
         node, resolution = self.graph.nodes[index], self._resolutions[index]
         site = _site(resolution, bound)
-        kernel = choose(node_place=place_of(node), kernels=resolution.operator.kernels, site=site)
+        kernel = choose(node, resolution.operator.kernels, site)
         ports = [port.name for port in (*resolution.operator.inputs, *resolution.operator.outputs)]
         names = dict(zip(ports, (*node.inputs, *node.outputs), strict=True))
         rows = _leading(resolution) if kernel.rows else None
@@ -144,14 +144,14 @@ class Compiler:
         return [Interval(name, begin[name], end[name], graph.types[name].nbytes(bound)) for name in begin]
 
 
-def choose(node_place: str, kernels: Sequence[Kernel], site: Site) -> Kernel:
+def choose(node: Node, kernels: Sequence[Kernel], site: Site) -> Kernel:
     """The first kernel that applies. Raises ContractError when none does."""
     for kernel in kernels:
         if kernel.applies(site):
             return kernel
     raise ContractError(
         "no kernel applies",
-        place=node_place,
+        place=place_of(node),
         want="; or ".join(kernel.when for kernel in kernels),
         got=", ".join(map(str, site.inputs)),
     )

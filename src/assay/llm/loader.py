@@ -23,6 +23,7 @@ from assay.runtime.cpu import Cpu
 from assay.runtime.executor import Executor
 from assay.runtime.weights import load as load_weights
 from assay.runtime.weights import pack_kernel, panels
+from assay.tensor.buffer import Buffer
 from assay.tensor.dtype import F16, F32
 
 Compiled = Callable[[int, int, str], None]
@@ -115,11 +116,12 @@ def _executor(
 ) -> Executor:
     states = {name: device.allocate(graph.types[name].nbytes({}), owner=name) for name in graph.states}
     # Kernels are compiled before weights are read, so that a failure comes early and the bars come in order.
-    probe = Executor(graph, device, {}, states, engines.buckets())
+    weights: dict[str, Buffer] = {}
+    executor = Executor(graph, device, weights, states, engines.buckets())
     packing = {pack_kernel(graph.types[name].dtype) for name in panels(graph)}
-    probe.prepare([{"T": 1, "S": 1, "R": 1}], compiled, also=sorted(packing))
-    weights = load_weights(graph, _Weights(file, computed), device, loaded)
-    return Executor(graph, device, weights, states, engines.buckets())
+    executor.prepare([{"T": 1, "S": 1, "R": 1}], compiled, also=sorted(packing))
+    weights.update(load_weights(graph, _Weights(file, computed), device, loaded))
+    return executor
 
 
 def _pages(model: llama.Llama, context: int, cache_tokens: int | None, size: int) -> int:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from assay.errors import ContractError
-from assay.graph.graph import Node, ValueType
+from assay.graph.graph import AttributeValue, Node, ValueType
 from assay.graph.text import quote
 from assay.ops import registry
 from assay.ops.attributes import fill
@@ -56,6 +57,29 @@ def examine(
     `types` belong to the node's inputs; None is a value that some other error is about. `origin` says where a
     value is from: `a weight, line 3`.
     """
+    attributes = tuple(sorted((name, repr(value), value) for name, value in node.attributes.items()))
+    resolution = _sound(node.op, tuple(types), attributes, len(node.outputs))
+    return (resolution, []) if resolution else _examine(node, types, origin)
+
+
+@lru_cache(maxsize=4096)
+def _sound(
+    op: str,
+    types: tuple[ValueType | None, ...],
+    attributes: tuple[tuple[str, str, AttributeValue], ...],
+    outputs: int,
+) -> Resolution | None:
+    """The resolution of nodes like this one, which a model has in each layer; None when there are errors.
+
+    Attributes come with their text, because 1, 1.0 and True are equal and so are 0.0 and −0.0.
+    """
+    node = Node(op, ("",) * len(types), ("",) * outputs, {name: value for name, _, value in attributes})
+    return _examine(node, types, lambda name: "")[0]
+
+
+def _examine(
+    node: Node, types: Sequence[ValueType | None], origin: Callable[[str], str]
+) -> tuple[Resolution | None, list[ContractError]]:
     try:
         operator = registry.get(node.op)
     except ContractError as error:

@@ -26,6 +26,7 @@ class Executor:
 
     `buckets` lists, for each symbol, the sizes that plans are made for, ascending; a run takes the smallest
     that hold it. All plans share one arena, which grows to the largest. Not thread-safe: one run at a time.
+    `weights` may be filled until the first run.
     """
 
     def __init__(
@@ -44,8 +45,9 @@ class Executor:
         self.runs = 0
         """Tapes run so far."""
         self._compiler = Compiler(graph)
-        self._fixed = {name: buffer.address for name, buffer in {**weights, **states}.items()}
-        self._kept = (weights, states)
+        self._weights = weights
+        self._states = states
+        self._plans: dict[tuple[int, ...], Plan] = {}
         self._gap = gap
         self._arena: Buffer | None = None
         self._ready: dict[tuple[int, ...], _Ready] = {}
@@ -54,7 +56,11 @@ class Executor:
         """The plan that a run with these sizes takes. Raises ContractError when a size is above every
         bucket.
         """
-        return self._compiler.plan(self._bucket(binding), gap=self._gap)
+        bucket = self._bucket(binding)
+        key = tuple(bucket.values())
+        if key not in self._plans:
+            self._plans[key] = self._compiler.plan(bucket, gap=self._gap)
+        return self._plans[key]
 
     def prepare(
         self,
@@ -76,7 +82,7 @@ class Executor:
         key = tuple(bucket.values())
         ready = self._ready.get(key)
         if ready is None or ready.arena is not self._arena:
-            ready = self._ready[key] = self._make(bucket)
+            ready = self._ready[key] = self._make(self.plan(binding))
         for name in self.graph.inputs:
             ready.write(name, inputs[name], binding)
         ready.tape.bind(binding)
@@ -112,14 +118,14 @@ class Executor:
                 )
         return chosen
 
-    def _make(self, bucket: Mapping[str, int]) -> _Ready:
-        plan = self._compiler.plan(bucket, gap=self._gap)
+    def _make(self, plan: Plan) -> _Ready:
         needed = plan.arena + plan.scratch * self.device.team.nthreads
         if self._arena is None or self._arena.nbytes < needed:
             self._ready.clear()
             self._arena = None
             self._arena = self.device.allocate(needed, owner=f"{self.graph.name} arena")
-        return _Ready(plan, addresses(plan.kernels), self._fixed, self._arena)
+        fixed = {name: buffer.address for name, buffer in {**self._weights, **self._states}.items()}
+        return _Ready(plan, addresses(plan.kernels), fixed, self._arena)
 
 
 class _Ready:
