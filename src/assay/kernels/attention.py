@@ -39,9 +39,12 @@ _few = ftile.tile(FEW, COLUMNS)
 
 
 @device
-def product(a, b, depth, width, y, rows, k):
-    """y[rows, width] = a[rows, k] · b[k, width], the first `depth` of k only; all in scratch."""
-    for column in range(0, width, COLUMNS):
+def product(a, b, depth, width, y, rows, k, columns):
+    """y[rows, columns] = a[rows, k] · b[k, columns], the first `depth` of k only; all in scratch.
+
+    Rows of b and y are `width` long, and columns past `columns` may be written.
+    """
+    for column in range(0, columns, COLUMNS):
         row = 0
         while rows - row > FEW:
             _many(
@@ -145,7 +148,7 @@ def _kernel(load_cache, size: int):
             place = d * PAGE * (kv_heads * get_i32(table + 4 * page) + kv_head)
             widen(keys + size * place, page_keys, PAGE * d)
             widen(values + size * place, page_values, filled * d)
-            product(queries, page_keys, d, PAGE, scores, rows, d)
+            product(queries, page_keys, d, PAGE, scores, rows, d, filled)
             for row in range(rows):
                 position = past + row // group
                 high = min(PAGE, position + 1 - here)
@@ -157,7 +160,7 @@ def _kernel(load_cache, size: int):
                 else:
                     for i in range(0, PAGE, 16):
                         store(scores + 4 * (PAGE * row + i), splat(0.0))
-            product(scores, page_values, filled, d, block, rows, PAGE)
+            product(scores, page_values, filled, d, block, rows, PAGE, d)
             for row in range(rows):
                 position = past + row // group
                 high = min(PAGE, position + 1 - here)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,10 +72,16 @@ def load(path: Path, options: Options, threads: int, compiled: Compiled, loaded:
     """
     with open_gguf(path) as file:
         made = design(file, options)
-        tokenizer = Tokenizer.from_gguf(file.metadata)
-        template = _template(file, tokenizer)
         device = Cpu(threads, progress=compiled)
-        executor = _executor(made.graph, file, llama.computed(made.model), device, compiled, loaded)
+        weights: dict[str, Buffer] = {}
+        executor = _executor(made.graph, device, weights, compiled)
+        source = _Weights(file, llama.computed(made.model))
+        # Repacking is native code, so the interpreter is free for the tokenizer meanwhile.
+        with ThreadPoolExecutor(1, "assay-load") as beside:
+            repacked = beside.submit(load_weights, made.graph, source, device, loaded)
+            tokenizer = Tokenizer.from_gguf(file.metadata)
+            template = _template(file, tokenizer)
+            weights.update(repacked.result())
         file.release()
     engine = engines.Engine(
         executor,
@@ -106,21 +113,12 @@ class _Weights:
         return self.file.raw(name)
 
 
-def _executor(
-    graph: Graph,
-    file: GgufFile,
-    computed: Mapping[str, NDArray[np.generic]],
-    device: Cpu,
-    compiled: Compiled,
-    loaded: Loaded,
-) -> Executor:
+def _executor(graph: Graph, device: Cpu, weights: Mapping[str, Buffer], compiled: Compiled) -> Executor:
+    """An executor whose kernels are compiled, before any weight is read: a failure comes early."""
     states = {name: device.allocate(graph.types[name].nbytes({}), owner=name) for name in graph.states}
-    # Kernels are compiled before weights are read, so that a failure comes early and the bars come in order.
-    weights: dict[str, Buffer] = {}
     executor = Executor(graph, device, weights, states, engines.buckets())
     packing = {pack_kernel(graph.types[name].dtype) for name in panels(graph)}
     executor.prepare([{"T": 1, "S": 1, "R": 1}], compiled, also=sorted(packing))
-    weights.update(load_weights(graph, _Weights(file, computed), device, loaded))
     return executor
 
 
