@@ -2,23 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
+from assay.compiler.plan import Plan
 from assay.formats.quant import dequantise
-from assay.graph.graph import Graph, ValueType
+from assay.graph.graph import Graph, Node, ValueType
+from assay.ops import registry
 from assay.ops.builder import Builder
-from assay.ops.operator import Array, Case, Operator
+from assay.ops.operator import Array, Case, Kernel, Operator, Site
+from assay.ops.resolution import Resolution, resolve
 from assay.runtime.cpu import Cpu
 from assay.runtime.executor import Executor
-from assay.runtime.weights import load, panels
+from assay.runtime.weights import load
+from assay.tensor.buffer import Buffer
+
+SEED = 20260710
+POISON = 0xFF
+"""Bytes that are a NaN in every float type."""
+
+
+def cases(operator: Operator) -> tuple[Case, ...]:
+    """The operator's own cases, always the same."""
+    return tuple(operator.cases(np.random.default_rng(SEED)))
+
+
+def all_cases() -> list[tuple[str, Operator, Case]]:
+    """Every case of every operator, with a name."""
+    return [
+        (f"{operator.name}-{index}", operator, case)
+        for operator in registry.all_operators()
+        for index, case in enumerate(cases(operator))
+    ]
+
+
+def node_of(operator: Operator, case: Case) -> tuple[Node, dict[str, ValueType]]:
+    """The case as a node, and its inputs' types."""
+    types = {port.name: kind for port, kind in zip(operator.inputs, case.types, strict=True)}
+    outputs = tuple(f"out.{port.name}" for port in operator.outputs)
+    return Node(operator.name, tuple(types), outputs, case.attributes, "node"), types
+
+
+def resolution_of(operator: Operator, case: Case) -> Resolution:
+    """Types and dimensions by the contract. Raises ContractError."""
+    return resolve(*node_of(operator, case))
+
+
+def site_of(operator: Operator, case: Case) -> Site:
+    """The case as the kernels' rules see it."""
+    found = resolution_of(operator, case)
+    return Site(found.inputs, found.outputs, found.attributes, found.dims, {})
+
+
+def applicable(operator: Operator, case: Case) -> tuple[Kernel, ...]:
+    """The kernels that may be chosen for the case."""
+    site = site_of(operator, case)
+    return tuple(kernel for kernel in operator.kernels if kernel.applies(site))
+
+
+@contextmanager
+def only(operator: Operator, kernel: Kernel) -> Iterator[None]:
+    """While this lasts, the operator has that kernel alone."""
+    before = registry._operators[operator.name]
+    registry._operators[operator.name] = replace(before, kernels=(kernel,))
+    try:
+        yield
+    finally:
+        registry._operators[operator.name] = before
 
 
 def graph_of(operator: Operator, case: Case) -> Graph:
-    """A graph of one node. Weights in panels are weights, what is changed in place are states, the rest are
-    inputs.
-    """
+    """A graph of one node: weights in panels are weights, what is changed in place are states."""
     builder = Builder(operator.name)
     names = []
     for port, kind in zip(operator.inputs, case.types, strict=True):
@@ -43,42 +101,90 @@ class Raw:
     def __init__(self, arrays: Mapping[str, Array]) -> None:
         self.arrays = arrays
 
-    def raw(self, name: str) -> Array:
+    def raw(self, name: str) -> NDArray[np.uint8]:
         return np.ascontiguousarray(self.arrays[name]).reshape(-1).view(np.uint8)
+
+
+class Bench:
+    """One case on one device, ready to run any number of times."""
+
+    def __init__(self, operator: Operator, case: Case, device: Cpu) -> None:
+        self.operator = operator
+        self.arrays = dict(zip((port.name for port in operator.inputs), case.inputs, strict=True))
+        self.graph = graph_of(operator, case)
+        self.weights = load(self.graph, Raw(self.arrays), device)
+        self.states: dict[str, Buffer] = {
+            name: device.allocate(self.arrays[name].nbytes, owner=name) for name in self.graph.states
+        }
+        self.device = device
+        self.executor = Executor(self.graph, device, self.weights, self.states, {}, gap=64)
+
+    @property
+    def plan(self) -> Plan:
+        return self.executor.plan({})
+
+    def run(self) -> tuple[Array, ...]:
+        """The outputs; states as they are afterwards."""
+        for name, buffer in self.states.items():
+            self.device.copy_in(buffer, self.arrays[name])
+        outputs = self.executor.run({}, {name: self.arrays[name] for name in self.graph.inputs})
+        values = iter(outputs.values())
+        found = []
+        for port in self.operator.outputs:
+            state = self.operator.in_place.get(port.name)
+            if state:
+                value = self.states[state].array(self.arrays[state].dtype, self.arrays[state].shape)
+            else:
+                value = next(values)
+            found.append(value.copy())
+        return tuple(found)
+
+    def memory(self) -> NDArray[np.uint8]:
+        """The arena's bytes, after a run: values with gaps between them, then the threads' scratch."""
+        arena = self.executor._arena
+        assert arena is not None
+        return arena.array(np.uint8, (arena.nbytes,))
+
+    def gaps(self) -> NDArray[np.bool_]:
+        """Which bytes of `memory` no value and no thread owns."""
+        free = np.ones(len(self.memory()), bool)
+        free[self.plan.arena :] = False
+        for name, offset in self.plan.offsets.items():
+            free[offset : offset + self.graph.types[name].nbytes({})] = False
+        return free
 
 
 def run(operator: Operator, case: Case, device: Cpu) -> tuple[Array, ...]:
     """The outputs of the kernel that applies; states as they are afterwards."""
-    graph = graph_of(operator, case)
-    arrays = dict(zip((port.name for port in operator.inputs), case.inputs, strict=True))
-    weights = load(graph, Raw(arrays), device)
-    states = {}
-    for name in graph.states:
-        states[name] = device.allocate(arrays[name].nbytes, owner=name)
-        device.copy_in(states[name], arrays[name])
-    executor = Executor(graph, device, weights, states, {}, gap=64)
-    outputs = executor.run({}, {name: arrays[name] for name in graph.inputs})
-    values = iter(outputs.values())
-    found = []
-    for port in operator.outputs:
-        state = operator.in_place.get(port.name)
-        value = states[state].array(arrays[state].dtype, arrays[state].shape) if state else next(values)
-        found.append(value.copy())
-    return tuple(found)
+    return Bench(operator, case, device).run()
+
+
+def numbers(operator: Operator, case: Case) -> list[Array]:
+    """The inputs as the numbers that they stand for: weights are float32, whatever their type in files."""
+    return [
+        weight_numbers(array, kind) if port.panels else array
+        for port, array, kind in zip(operator.inputs, case.inputs, case.types, strict=True)
+    ]
 
 
 def reference(operator: Operator, case: Case) -> tuple[Array, ...]:
     """The operator's reference on the numbers that the inputs stand for."""
-    return operator.reference(
-        [decode(array, kind) for array, kind in zip(case.inputs, case.types, strict=True)], case.attributes
-    )
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
+        return operator.reference(numbers(operator, case), resolution_of(operator, case).attributes)
 
 
-def decode(array: Array, kind: ValueType) -> Array:
+def magnitudes(operator: Operator, case: Case) -> tuple[Array | None, ...]:
+    """What an ulp of each output is taken of; None for the output itself."""
+    of = operator.exactness.of
+    if of is None:
+        return (None,) * len(operator.outputs)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
+        return of(numbers(operator, case), resolution_of(operator, case).attributes)
+
+
+def weight_numbers(array: Array, kind: ValueType) -> Array:
+    """A weight as a file holds it as float32."""
     if kind.dtype.quantised or kind.dtype.name == "bfloat16":
         shape = tuple(dim.at({}) for dim in kind.shape)
         return dequantise(np.ascontiguousarray(array).reshape(-1).view(np.uint8), kind.dtype, shape)
-    return array
-
-
-__all__ = ["decode", "graph_of", "panels", "reference", "run"]
+    return array.astype(np.float32)

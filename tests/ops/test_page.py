@@ -41,7 +41,7 @@ def test_page() -> None:
         "## Numerics\n"
         "\n"
         "- Sums run along K.\n"
-        "- Exactness: within 4 units in the last place of the largest magnitude that went in"
+        "- Exactness: within 4 units in the last place of the reference's result"
         " (K additions in float32).\n"
         "\n"
         "## Gradient\n"

@@ -31,6 +31,10 @@ def _linear(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...
     return (x.astype(np.float64) @ w.astype(np.float64).T,)
 
 
+def _linear_terms(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
+    return _linear([np.abs(array) for array in inputs], attributes)
+
+
 def _linear_arguments(site: Site) -> Sequence[Argument]:
     return Address("x"), Address("w"), Address("y"), site.dims["T"], site.dims["K"], site.dims["N"], Scratch()
 
@@ -74,8 +78,9 @@ register(
         reference=_linear,
         exactness=Exactness(
             "ulp",
-            512,
-            "a sum of K fused products in blocks of 256: rounding grows with K, at worst by 1 ulp a term",
+            288,
+            "at most 256 roundings in a block, each of 2⁻²⁴ of its terms, and one for each block; K ≤ 8192",
+            _linear_terms,
         ),
         kernels=tuple(_linear_kernel(dtype) for dtype in WEIGHT_TYPES),
         cases=_linear_cases,
@@ -94,6 +99,11 @@ def _quantized(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, 
     q, scale, _, w = inputs
     x = q.astype(np.float64) * np.repeat(scale.astype(np.float64), 32, axis=1)
     return (x @ w.astype(np.float64).T,)
+
+
+def _quantized_terms(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
+    q, scale, total, w = inputs
+    return _quantized((np.abs(q), np.abs(scale), total, np.abs(w)), attributes)
 
 
 def _quantized_arguments(site: Site) -> Sequence[Argument]:
@@ -146,7 +156,12 @@ register(
         ),
         outputs=(Port("y", (F32,), "T N", "mapped rows"),),
         reference=_quantized,
-        exactness=Exactness("ulp", 64, "two roundings for each block of 32, at most 48 blocks in the cases"),
+        exactness=Exactness(
+            "ulp",
+            100,
+            "at most 2 roundings for each block of 32 and 4 of factors, each of 2⁻²⁴ of the terms; K ≤ 1536",
+            _quantized_terms,
+        ),
         kernels=tuple(_quantized_kernel(dtype) for dtype in BLOCK_TYPES),
         cases=_quantized_cases,
         numerics=(

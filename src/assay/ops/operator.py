@@ -78,13 +78,22 @@ class Relation:
 
 @dataclass(frozen=True)
 class Exactness:
-    """How a kernel's result relates to the reference's: bitwise, within `ulp` units in the last place of the
-    largest magnitude that went into an element (see tests/every_op), or a seeded draw that must be equal."""
+    """How a kernel's result y relates to the reference's r, element by element.
+
+    "bitwise": the same bits, the sign of zero and NaN's included.
+    "ulp": both are NaN, or the same infinity, or |y − r| ≤ `ulp` · (the distance of neighbouring numbers of
+    y's dtype at m), where m is the element's entry in `of`, by default |r|, and not below the least normal
+    number. Where |r| is below the least normal number, an error of that number is admitted: steps on the way
+    may have underflowed. Integers are equal.
+    "seeded": a draw from the seed in the inputs: integers are equal, floats as with "ulp".
+    """
 
     kind: str
     """"bitwise", "ulp" or "seeded"."""
     ulp: float = 0.0
     why: str = ""
+    of: Reference | None = None
+    """m for each output, computed like the reference: for a sum that cancels, the magnitudes of its terms."""
 
 
 BITWISE = Exactness("bitwise")

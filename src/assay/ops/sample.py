@@ -92,6 +92,11 @@ def _reference(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, 
     return tokens, logprob
 
 
+def _magnitudes(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
+    tokens, logprob = _reference(inputs, attributes)
+    return tokens, 1 + np.abs(logprob)
+
+
 _INPUTS = ("logits", "temperature", "top_k", "top_p", "seed", "choice", "position")
 
 
@@ -152,8 +157,8 @@ def _cases(rng: np.random.Generator) -> Sequence[Case]:
     edges[0, 7], edges[1, [3, 20]], edges[2, ::2], edges[3] = np.nan, np.inf, -np.inf, -np.inf
     ties = rng.integers(-2, 3, (4, 40)).astype(np.float32)
     for temperature in (0.0, 1.0):
-        cases.append(_case(rng, "NaN and infinities", edges, temperature, 0, 1.0))
-        cases.append(_case(rng, "ties", ties, temperature, 17, 1.0))
+        cases.append(_case(rng, f"NaN and infinities at {temperature}", edges, temperature, 0, 1.0))
+        cases.append(_case(rng, f"ties at {temperature}", ties, temperature, 17, 1.0))
     return cases
 
 
@@ -203,9 +208,10 @@ register(
         reference=_reference,
         exactness=Exactness(
             "seeded",
-            4,
+            9,
             "tokens are equal unless a draw is within BORDER of a border (the cases' draws are not); the sum "
             "in logprob is within (ln V + 2) · 2⁻²⁴, and it is rounded once",
+            _magnitudes,
         ),
         kernels=(Kernel("sample.sample", _arguments, scratch=_scratch, rows=True),),
         cases=_cases,
