@@ -112,7 +112,15 @@ def softmax(scores, low, high):
     return m, tree_sum(total)
 
 
-def _kernel(load_cache, size: int):
+def _kernel(load_cache, tile_loader: ftile.Loader, size: int):
+    direct = ftile.tile(FEW, COLUMNS, tile_loader, size)
+
+    @device
+    def straight(a, b, depth, width, y, rows, k, columns):
+        """`product` for a few rows, with b in the cache's type: each element is read once."""
+        for column in range(0, columns, COLUMNS):
+            direct(a, 4 * k, b + size * column, size * width, depth, y + 4 * column, 4 * width, rows, 1)
+
     @device
     def widen(source, target, count):
         for i in range(0, count, 16):
@@ -146,9 +154,12 @@ def _kernel(load_cache, size: int):
             here = PAGE * page
             filled = min(PAGE, end - here)
             place = d * PAGE * (kv_heads * get_i32(table + 4 * page) + kv_head)
-            widen(keys + size * place, page_keys, PAGE * d)
-            widen(values + size * place, page_values, filled * d)
-            product(queries, page_keys, d, PAGE, scores, rows, d, filled)
+            if rows <= FEW:
+                straight(queries, keys + size * place, d, PAGE, scores, rows, d, filled)
+            else:
+                widen(keys + size * place, page_keys, PAGE * d)
+                widen(values + size * place, page_values, filled * d)
+                product(queries, page_keys, d, PAGE, scores, rows, d, filled)
             for row in range(rows):
                 position = past + row // group
                 high = min(PAGE, position + 1 - here)
@@ -160,7 +171,10 @@ def _kernel(load_cache, size: int):
                 else:
                     for i in range(0, PAGE, 16):
                         store(scores + 4 * (PAGE * row + i), splat(0.0))
-            product(scores, page_values, filled, d, block, rows, PAGE, d)
+            if rows <= FEW:
+                straight(scores, values + size * place, filled, d, block, rows, PAGE, d)
+            else:
+                product(scores, page_values, filled, d, block, rows, PAGE, d)
             for row in range(rows):
                 position = past + row // group
                 high = min(PAGE, position + 1 - here)
@@ -252,5 +266,5 @@ def _kernel(load_cache, size: int):
     return kernel
 
 
-float16 = _kernel(load_f16, 2)
-float32 = _kernel(load, 4)
+float16 = _kernel(load_f16, ftile.load_f16, 2)
+float32 = _kernel(load, ftile.load_f32, 4)
