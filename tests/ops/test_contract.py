@@ -197,6 +197,11 @@ def test_float_attributes(eps: str, rule: str) -> None:
     assert error.hint == "added to the mean square"
 
 
+@pytest.mark.parametrize("eps", ["0.0", "1.0"])
+def test_the_ends_of_a_range_belong_to_it(eps: str) -> None:
+    assert check(changed(("eps=0.001", f"eps={eps}"))) == []
+
+
 def test_an_unknown_attribute_suggests_a_near_one() -> None:
     error = violation(("eps=0.001", "epsi=0.001"))
     assert (error.rule, error.hint) == ("unknown attribute epsi", "did you mean eps?")
@@ -327,6 +332,14 @@ def test_one_fault_is_told_once() -> None:
     """What a faulty node makes has its declared type for the nodes below, and stays a state."""
     assert len(check(changed(("toy_write(cache, y, slots)", "toy_write(cache, y, slot)")))) == 1
     assert len(check(changed(("toy_norm(x, n; eps=0.001)", "toy_norm(x)")))) == 1
+
+
+def test_a_fault_hides_none_below_it() -> None:
+    found = check(
+        changed(("toy_norm(x, n; eps=0.001)", "toy_norm(x)"), ("w: float32[32, 64]", "w: float32[32, 96]"))
+    )
+    assert [error.place.split(" › ")[1] for error in found] == ["line 8", "line 9"]
+    assert found[-1].got == "96 in w: float32[32, 96], a weight, line 4"
 
 
 def test_places_are_the_lines_of_the_listing() -> None:

@@ -88,6 +88,8 @@ def test_rest() -> None:
     binding, wrong = bind("... N", shape(64))
     assert (binding.rest, binding.dims["..."], wrong) == ((), Dim.of(1), [])
     assert bind("...; ...", shape(2, 3), shape(2, 4))[1] == [Mismatch("b", 1, "...", "3", "a[1]", "4")]
+    assert bind("... N; N", shape(2, 3, 4), shape(5))[1] == [Mismatch("b", 0, "N", "4", "N from a[2]", "5")]
+    assert bind("N; ... N", shape(5), shape(2, 3, 4))[1] == [Mismatch("b", 2, "N", "5", "N from a[0]", "4")]
     because = "... has 2 from a"
     assert bind("...; ... N", shape(2, 3), shape(2, 4))[1] == [
         Mismatch("b", None, "... N", "3", because, "2")

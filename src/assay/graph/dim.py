@@ -82,7 +82,9 @@ class Dim:
 
 def _canonical(terms: Mapping[Monomial, int]) -> Dim:
     kept = [(monomial, coefficient) for monomial, coefficient in terms.items() if coefficient]
-    return Dim(tuple(sorted(kept, key=lambda term: (-len(term[0]), term[0]))))
+    if len(kept) > 1:
+        kept.sort(key=lambda term: (-len(term[0]), term[0]))
+    return Dim(tuple(kept))
 
 
 _FACTOR = r"(?:[0-9]+|[A-Za-z_][A-Za-z0-9_]*)"

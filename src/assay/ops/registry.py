@@ -5,7 +5,6 @@ from __future__ import annotations
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 
 from assay.errors import ContractError
 from assay.ops.operator import Operator
@@ -64,5 +63,4 @@ def all_operators() -> tuple[Operator, ...]:
 @cache
 def _load_families() -> None:
     for family in FAMILIES:
-        if find_spec(f"assay.ops.{family}"):
-            import_module(f"assay.ops.{family}")
+        import_module(f"assay.ops.{family}")
