@@ -46,7 +46,8 @@ def toy(name: str, inputs: tuple[Port, ...], outputs: tuple[Port, ...], **fields
         "kernels": (Kernel(f"toy_{name}", _arguments),),
         "cases": _cases,
     }
-    return Operator(name=name, inputs=inputs, outputs=outputs, **{**given, **fields})  # type: ignore[arg-type]
+    given |= fields
+    return Operator(name=name, inputs=inputs, outputs=outputs, **given)  # type: ignore[arg-type]
 
 
 FLOATS = (F32, F16)
