@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from assay.errors import RequestError
 from assay.graph.graph import Graph
+from assay.llm import conversation
 from assay.llm.detokenizer import Detokenizer
 from assay.llm.engine import Engine
 from assay.llm.request import Sampling
@@ -186,7 +187,7 @@ class LanguageModel:
             raise RequestError(
                 "this model has no chat template", place="messages", hint="give it a prompt instead"
             )
-        return self.tokenizer.encode(self.template.render(messages), special=True)
+        return conversation.encode(messages, self.template, self.tokenizer)
 
     def _admit(self, tokens: list[int], sampling: Sampling) -> _Answer:
         stops = StopStrings(sampling.stop)

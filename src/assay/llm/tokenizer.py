@@ -17,11 +17,12 @@ class Tokenizer:
     """Token ids run from 0 to `vocabulary_size` - 1. Nothing changes after construction: threads may share.
 
     `bos_id` begins a text (None: there is none), and `adds_bos` says whether the model wants it before a
-    prompt; any of `eos_ids` ends an answer.
+    prompt; any of `eos_ids` ends an answer. `control` has the names of the control tokens.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
+        self.control = tuple(vocabulary.control)
         self.vocabulary_size = len(vocabulary.tokens)
         self.bos_id = vocabulary.bos_id
         self.adds_bos = vocabulary.adds_bos
