@@ -8,7 +8,7 @@ The control block is int64 words, each group on a cache line of its own:
     SLEEPERS  threads asleep on EPOCH or PASSED
     TAPE      address of the tape               LENGTH    its entries
     COUNTERS  address of the work counters      STOP      not 0: workers return
-    SYSCALL   address of C's syscall            FUTEX     the number of futex
+    SYSCALL   address of C's syscall            FUTEX, YIELD  the numbers of futex and sched_yield
 
 A tape entry is three words: the kernel's address, its arguments' address, and whether a barrier comes before
 it. Entry i's work counter and fault flag are the words 8i and 8i + 1 of the counters.
@@ -23,20 +23,25 @@ from assay.simd.threads import DEFAULT_STATE, float_state, invoke, pause, set_fl
 
 EPOCH, ARRIVED, PASSED, SLEEPERS = CONTROL.EPOCH, CONTROL.ARRIVED, CONTROL.PASSED, CONTROL.SLEEPERS
 TAPE, LENGTH, COUNTERS, STOP = CONTROL.TAPE, CONTROL.LENGTH, CONTROL.COUNTERS, CONTROL.STOP
-SYSCALL, FUTEX = CONTROL.SYSCALL, CONTROL.FUTEX
-SPINS = 2000
-"""Pauses before a waiter sleeps: about 20 µs."""
+SYSCALL, FUTEX, YIELD = CONTROL.SYSCALL, CONTROL.FUTEX, CONTROL.YIELD
+SPINS = 100
+"""Pauses before a waiter lets other threads run: a few µs, as long as most barriers take."""
+YIELDS = 30
+"""Times that a waiter lets others run before it sleeps, some 20 µs in all. Two of a team may share a
+processor, and then this is what lets the other one arrive."""
 WAIT, WAKE = 128, 129  # FUTEX_WAIT and FUTEX_WAKE, private to the process
 
 
 @device
 def await_change(control, word, old):
-    """Return when the int64 at control + word differs from `old`: spin, then sleep."""
-    spins = 0
+    """Return when the int64 at control + word differs from `old`: spin, then yield, then sleep."""
+    turns = 0
     while atomic_get(control + word) == old:
-        if spins < SPINS:
-            spins += 1
+        turns += 1
+        if turns <= SPINS:
             pause()
+        elif turns <= SPINS + YIELDS:
+            system_call(get_i64(control + SYSCALL), get_i64(control + YIELD), 0, 0, 0)
         else:
             fetch_add(control + SLEEPERS, 1)
             # The kernel compares the low half again, so a change before this call is not slept through.

@@ -16,7 +16,8 @@ from assay.kernels.cache import Progress, addresses
 from assay.kernels.call import ENTRY
 from assay.kernels.sizes import CONTROL
 
-_FUTEX = {"x86_64": 202, "AMD64": 202, "aarch64": 98, "arm64": 98}
+_FUTEX_YIELD = {"x86_64": (202, 24), "aarch64": (98, 124)}
+"""The numbers of the system calls futex and sched_yield."""
 
 
 class Team:
@@ -29,7 +30,7 @@ class Team:
     def __init__(self, nthreads: int, progress: Progress | None = None) -> None:
         if nthreads < 1:
             raise ValueError(f"a team of {nthreads} threads")
-        if platform.system() != "Linux" or platform.machine() not in _FUTEX:
+        if platform.system() != "Linux" or platform.machine() not in _FUTEX_YIELD:
             raise HardwareFault(
                 "this system is not supported",
                 want="Linux on x86-64 or AArch64",
@@ -75,7 +76,9 @@ class Team:
         self._control[CONTROL.SYSCALL // 8] = (
             ctypes.cast(ctypes.CDLL(None).syscall, ctypes.c_void_p).value or 0
         )
-        self._control[CONTROL.FUTEX // 8] = _FUTEX[platform.machine()]
+        futex, sched_yield = _FUTEX_YIELD[platform.machine()]
+        self._control[CONTROL.FUTEX // 8] = futex
+        self._control[CONTROL.YIELD // 8] = sched_yield
         self._process = os.getpid()
         self._workers = []
         for tid in range(1, self.nthreads):
