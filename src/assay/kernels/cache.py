@@ -49,7 +49,15 @@ def folder(target: targets.Target) -> Path:
     """Where the kernels for `target` lie; made on first use, readable by this user only."""
     digest = hashlib.sha256(f"{_sources_digest()} {target.cpu} {target.features}".encode()).hexdigest()[:24]
     path = settings.CACHE.get() / "kernels" / digest
-    path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise HardwareFault(
+            "the kernel cache can't be made",
+            place=str(path),
+            got=error.strerror or str(error),
+            hint=f"let {settings.CACHE.name} name a folder that you can write",
+        ) from error
     status = path.stat()
     if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022):
         raise HardwareFault(

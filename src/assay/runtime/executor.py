@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from math import prod
 
@@ -44,6 +45,8 @@ class Executor:
         self.buckets = buckets
         self.runs = 0
         """Tapes run so far."""
+        self.seconds = 0.0
+        """What those tapes took."""
         self._compiler = Compiler(graph)
         self._weights = weights
         self._states = states
@@ -86,7 +89,9 @@ class Executor:
         for name in self.graph.inputs:
             ready.write(name, inputs[name], binding)
         ready.tape.bind(binding)
+        began = time.perf_counter()
         self.device.launch(ready.tape)
+        self.seconds += time.perf_counter() - began
         self.runs += 1
         launch = ready.tape.faulty()
         if launch is not None:
