@@ -1,0 +1,204 @@
+"""`assay bench kernels`: each kernel on a model's shapes, beside what the machine can do at most."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from assay import settings
+from assay.cli import machine, options
+from assay.cli.command import GOOD, NO, Command, Parser
+from assay.cli.progress import Bars
+from assay.load import load
+
+if TYPE_CHECKING:
+    from assay.cli.machine import Limits
+    from assay.cli.work import Work
+    from assay.llm.engine import Engine
+
+PAST = 512
+"""Tokens in the cache before a step of one token is timed."""
+SHORTEST = 1e-6
+"""Seconds below which a launch alone says nothing: starting the team takes longer."""
+Found = dict[str, Any]
+"""What is printed as JSON."""
+
+
+def _declare(parser: Parser) -> None:
+    options.add_model(parser)
+    parser.add_argument(
+        "--tokens", type=options.wholes(1), default=(1, 512), metavar="N,…", help="steps' tokens (1,512)"
+    )
+    parser.add_argument(
+        "--targets",
+        type=_targets,
+        metavar="NAME,…",
+        help=f"instruction sets to compare: {', '.join(settings.CPU_LEVELS)} (ASSAY_CPU's)",
+    )
+    parser.add_argument(
+        "--repeats", type=options.whole(1), default=5, metavar="N", help="the best of N counts (5)"
+    )
+    parser.add_argument("--json", action="store_true", help="for programs")
+
+
+def _targets(text: str) -> tuple[str, ...]:
+    names = tuple(text.split(","))
+    for name in names:
+        if name not in settings.CPU_LEVELS:
+            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(settings.CPU_LEVELS)}")
+    return names
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.targets is None:
+        found = [_measure(arguments)]
+    else:
+        found = []
+        for target in arguments.targets:
+            # A process has one target: the same kernel for another one has the same symbol.
+            answer = _in_child(arguments, target)
+            if answer is None:
+                return NO
+            found.append(answer)
+    print(json.dumps(found) if arguments.json else "\n".join(line for one in found for line in _text(one)))
+    return GOOD
+
+
+def _in_child(arguments: argparse.Namespace, target: str) -> Found | None:
+    """What `_measure` gives in a process with this target, or None where it failed and said why."""
+    command = [sys.executable, "-m", "assay", "bench", "kernels", arguments.model, "--json"]
+    command += [f"--tokens={','.join(map(str, arguments.tokens))}", f"--repeats={arguments.repeats}"]
+    command += [f"--activations={arguments.activations}"]
+    command += [f"--threads={arguments.threads}"] if arguments.threads else []
+    environment = settings.child_environment(settings.CPU.name, {settings.CPU.name: target})
+    child = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+    if child.returncode:
+        return None
+    answer: Found = json.loads(child.stdout)[0]
+    return answer
+
+
+def _measure(arguments: argparse.Namespace) -> Found:
+    with Bars() as progress:
+        lm = load(
+            arguments.model,
+            threads=arguments.threads,
+            activations=arguments.activations,
+            progress=progress,
+        )
+    device = lm.engine.executor.device
+    limits = machine.limits(device)
+    steps = [_step(lm.engine, tokens, arguments.repeats, limits) for tokens in arguments.tokens]
+    return {
+        "model": arguments.model,
+        "conditions": machine.conditions(device.team.nthreads, 0)
+        | {"activations": arguments.activations, "repeats": arguments.repeats},
+        "limits": limits.figures(),
+        "steps": steps,
+    }
+
+
+def _step(engine: Engine, tokens: int, repeats: int, limits: Limits) -> Found:
+    """The launches of a step of `tokens` tokens of one sequence, those alike together."""
+    from assay.cli.work import work_of
+    from assay.llm.engine import step_inputs
+    from assay.llm.request import Sampling
+    from assay.llm.scheduler import Share
+    from assay.runtime.profile import launch_times
+
+    past = PAST if tokens == 1 else 0
+    sequence = engine.add(
+        [index % engine.vocabulary for index in range(past + tokens)], Sampling(max_tokens=1)
+    )
+    try:
+        for count in filter(None, (past, tokens)):
+            sequence.hold(engine.pages, count)
+            share = Share(sequence, count)
+            binding, inputs = step_inputs([share], [count - 1], [share])
+            if sequence.pending > tokens:
+                engine.executor.run(binding, inputs)
+                sequence.computed += count
+        times = launch_times(engine.executor, binding, inputs, repeats)
+    finally:
+        engine.cancel(sequence)
+    groups: dict[tuple[str, Work], list[float]] = {}
+    for launch, seconds in times:
+        work = work_of(engine.executor.plan(binding), launch, binding, past + tokens)
+        groups.setdefault((launch.kernel, work), []).append(seconds)
+    rows = [_row(kernel, work, spent, limits) for (kernel, work), spent in groups.items()]
+    rows.sort(key=lambda row: -row.ms)
+    return {"tokens": tokens, "past": past, "kernels": [vars(row) for row in rows]}
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Launches of one kernel on one shape: how many, their milliseconds together, and what each reached.
+
+    What each reached is None for launches too short to be timed alone.
+    """
+
+    kernel: str
+    shape: str
+    launches: int
+    ms: float
+    gop_per_s: float | None
+    gb_per_s: float | None
+    limit: str
+    share_of_limit: float | None
+
+
+def _row(kernel: str, work: Work, spent: Sequence[float], limits: Limits) -> Figures:
+    seconds = median(spent)
+    timed = seconds >= SHORTEST
+    least, limit = work.least_seconds(limits)
+    return Figures(
+        kernel=kernel,
+        shape=work.shape,
+        launches=len(spent),
+        ms=round(1e3 * sum(spent), 3),
+        gop_per_s=round(work.operations / seconds / 1e9, 1) if timed else None,
+        gb_per_s=round((work.weights + work.values) / seconds / 1e9, 2) if timed else None,
+        limit=limit,
+        share_of_limit=round(least / seconds, 3) if timed else None,
+    )
+
+
+def _text(found: Found) -> Iterator[str]:
+    for name in ("conditions", "limits"):
+        yield name + ": " + ", ".join(f"{key} {value}" for key, value in found[name].items())
+    for step in found["steps"]:
+        yield f"\na step of {step['tokens']} tokens after {step['past']}"
+        yield _line("kernel", "shape", "launches", "ms", "GOP/s", "GB/s", "share of the limit")
+        for row in step["kernels"]:
+            share = row["share_of_limit"]
+            reached = f"{share:.0%} {row['limit']}" if share is not None else "too short to tell"
+            names = ("kernel", "shape", "launches", "ms", "gop_per_s", "gb_per_s")
+            yield _line(*("-" if row[name] is None else str(row[name]) for name in names), reached)
+
+
+def _line(kernel: str, shape: str, *rest: str) -> str:
+    *figures, reached = rest
+    return f"  {kernel:<22}{shape:<18}" + "".join(f"{figure:>10}" for figure in figures) + f"  {reached}"
+
+
+COMMAND = Command(
+    "bench kernels",
+    "Measure each kernel on a model's shapes, with the share of the machine's limit.",
+    (
+        "assay bench kernels smollm2",
+        "assay bench kernels smollm2 --tokens 1,8,512 --threads 2 --json",
+        "assay bench kernels smollm2 --targets host,avx2,baseline",
+    ),
+    _declare,
+    _run,
+    "Every launch of a step is timed alone on the whole team. The limits are measured in the same run by\n"
+    "kernels that only read, only multiply, or only form 8-bit dots, as for weights of 4 bits. Weights of\n"
+    "matrix products count against the memory's bandwidth, other values against the caches'. --targets\n"
+    "compares the variants that kernels have for different instruction sets; their bits are the same.",
+)

@@ -1,0 +1,139 @@
+"""`assay chat`: a conversation in the terminal."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from assay.cli import options
+from assay.cli.command import GOOD, Command, Parser, near
+from assay.cli.progress import Bars
+from assay.errors import RequestError
+from assay.load import load
+
+if TYPE_CHECKING:
+    from assay.llm.language_model import Completion, LanguageModel
+
+Message = dict[str, str]
+
+MAX_TOKENS = 1024
+ORDERS = {"/help": "show this", "/reset": "forget the conversation", "/exit": "leave (as Ctrl-D does)"}
+
+
+def _declare(parser: Parser) -> None:
+    options.add_model(parser)
+    options.add_sampling(parser, MAX_TOKENS)
+    parser.add_argument("--system", metavar="TEXT", help="what the model is told before the conversation")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    sampling = options.sampling(arguments)
+    with Bars() as progress:
+        lm = load(
+            arguments.model,
+            threads=arguments.threads,
+            activations=arguments.activations,
+            progress=progress,
+        )
+    if sys.stdin.isatty():
+        import readline  # noqa: F401  gives input() line editing and history
+
+        print("/help explains, Ctrl-C stops an answer, Ctrl-D leaves.", file=sys.stderr)
+    first: list[Message] = [{"role": "system", "content": arguments.system}] if arguments.system else []
+    messages = list(first)
+    for line in _lines():
+        word = line.split()[0]
+        if word == "/exit":
+            break
+        if word == "/reset":
+            messages = list(first)
+        elif word == "/help":
+            print("\n".join(f"{order:<7} {meaning}" for order, meaning in ORDERS.items()))
+        elif word.startswith("/"):
+            print(f"no such order: {word}{near(word, ORDERS)}", file=sys.stderr)
+        else:
+            messages = _turn(lm, [*messages, {"role": "user", "content": line}], sampling)
+    return GOOD
+
+
+def _lines() -> Iterator[str]:
+    """What the user types, without empty lines, to the end of the input."""
+    prompt = "> " if sys.stdin.isatty() else ""
+    while True:
+        try:
+            line = input(prompt).strip()
+        except KeyboardInterrupt:
+            print()
+            continue
+        except EOFError:
+            if prompt:
+                print()
+            return
+        if line:
+            yield line
+
+
+def _turn(lm: LanguageModel, messages: list[Message], sampling: dict[str, object]) -> list[Message]:
+    """Answer the last message; the conversation with the answer. One that is refused is left out."""
+    try:
+        stream = lm.stream(messages, **sampling)
+    except RequestError as error:
+        if len(messages) == 1:
+            raise
+        print(f"assay: {error}\n  /reset forgets the conversation", file=sys.stderr)
+        return messages[:-1]
+    with _interruptible() as stopped:
+        for text in stream:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+            if stopped:
+                break
+        stream.close()
+    answer = stream.completion
+    print()
+    print(_summary(answer), file=sys.stderr, flush=True)
+    return [*messages, {"role": "assistant", "content": answer.text}]
+
+
+def _summary(answer: Completion) -> str:
+    count = len(answer.tokens)
+    speed = answer.timings.tokens_per_second(count)
+    text = f"[{count} tokens, {speed:.1f} tokens/s, first after {answer.timings.first_token:.2f} s"
+    return text + {"length": ", cut off", "cancelled": ", stopped"}.get(answer.finish_reason, "") + "]"
+
+
+@contextmanager
+def _interruptible() -> Iterator[list[int]]:
+    """Ctrl-C fills the list instead of raising amid the engine's books; a second one raises."""
+    stopped: list[int] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if stopped:
+            raise KeyboardInterrupt
+        stopped.append(number)
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield stopped
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+COMMAND = Command(
+    "chat",
+    "Talk with a model in the terminal.",
+    (
+        "assay chat smollm2",
+        'assay chat smollm2 --system "You answer in one sentence." --temperature 0.7',
+    ),
+    _declare,
+    _run,
+    "Lines can be edited and called back with the arrow keys. "
+    + ", ".join(f"{order}: {meaning}" for order, meaning in ORDERS.items())
+    + ".\nCtrl-C stops the answer and keeps the conversation, Ctrl-D leaves. Nothing is written to disk.",
+)

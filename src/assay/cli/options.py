@@ -1,0 +1,88 @@
+"""Arguments that several commands have in common."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+from assay.cli.command import Parser
+from assay.errors import RequestError
+from assay.load import ACTIVATIONS
+
+MODEL = "a name from the catalogue (smollm2), a path to a .gguf file, or pypi:package/path-in-wheel"
+
+
+def whole(low: int) -> Callable[[str], int]:
+    """A type of argument: an integer of at least `low`."""
+
+    def integer(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or int(text) < low:
+            raise argparse.ArgumentTypeError(f"an integer of at least {low} is wanted, not {text!r}")
+        return int(text)
+
+    return integer
+
+
+def wholes(low: int) -> Callable[[str], tuple[int, ...]]:
+    """A type of argument: integers of at least `low`, with commas between."""
+    parse = whole(low)
+    return lambda text: tuple(map(parse, text.split(",")))
+
+
+def add_model(parser: Parser) -> None:
+    """MODEL and how to run it."""
+    parser.add_argument("model", metavar="MODEL", help=MODEL)
+    parser.add_argument(
+        "--threads",
+        type=whole(1),
+        metavar="N",
+        help="threads (default: all processors, or ASSAY_THREADS); the answer doesn't depend on it",
+    )
+    parser.add_argument(
+        "--activations",
+        choices=ACTIVATIONS,
+        default="int8",
+        help="float32 is slower and exact to rounding (default: int8)",
+    )
+
+
+def add_sampling(parser: Parser, max_tokens: int) -> None:
+    """How tokens are chosen."""
+    parser.add_argument(
+        "--max-tokens",
+        type=whole(1),
+        default=max_tokens,
+        metavar="N",
+        help=f"the most tokens of an answer (default: {max_tokens})",
+    )
+    parser.add_argument(
+        "--temperature",
+        type=float,
+        default=0.0,
+        metavar="X",
+        help="0 takes the likeliest token, more varies (default: 0)",
+    )
+    parser.add_argument(
+        "--top-k", type=whole(0), default=0, metavar="N", help="draw from the N likeliest (0: all)"
+    )
+    parser.add_argument(
+        "--top-p", type=float, default=1.0, metavar="X", help="draw from the likeliest with this probability"
+    )
+    parser.add_argument("--seed", type=whole(0), metavar="N", help="same seed, same answer (default: drawn)")
+    parser.add_argument(
+        "--stop", action="append", default=[], metavar="TEXT", help="end where this appears; may be repeated"
+    )
+
+
+def sampling(arguments: argparse.Namespace) -> dict[str, object]:
+    """The fields of `Sampling`, checked before a model is loaded. Raises RequestError."""
+    from assay.llm.request import Sampling
+
+    names = ("max_tokens", "temperature", "top_k", "top_p", "seed", "stop")
+    fields = {name: getattr(arguments, name) for name in names}
+    try:
+        Sampling(**fields)
+    except RequestError as error:
+        error.place = f"--{error.place.replace('_', '-')}"
+        raise
+    return fields

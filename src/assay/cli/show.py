@@ -1,0 +1,115 @@
+"""`assay show`: a model's graph, and the plans that run it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from assay.cli import options
+from assay.cli.command import GOOD, Command, Parser
+from assay.cli.progress import Bars
+from assay.load import ACTIVATIONS
+
+if TYPE_CHECKING:
+    from assay.compiler.plan import Plan
+    from assay.graph.graph import Graph
+
+STEPS = (1, 512)
+"""Tokens of the steps whose plans are shown: a new token, and a long piece of a prompt."""
+
+
+def _declare(parser: Parser) -> None:
+    parser.add_argument("model", metavar="MODEL", help=options.MODEL)
+    parser.add_argument("--plan", action="store_true", help="the plans of steps of 1 and 512 tokens instead")
+    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--activations", choices=ACTIVATIONS, default="int8", help="see assay run --help")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from assay.formats.gguf import open_gguf
+    from assay.graph.listing import listing
+    from assay.hub.pull import resolve
+    from assay.llm.loader import Options, design
+
+    with Bars() as progress:
+        path = resolve(arguments.model, progress.download)
+    with open_gguf(path) as file:
+        graph = design(file, Options(arguments.activations)).graph
+    if arguments.plan:
+        plans = [_figures(plan) for plan in _plans(graph)]
+        print(json.dumps(plans) if arguments.json else "\n".join(_table(plans)))
+    elif arguments.json:
+        print(json.dumps(_graph(graph)))
+    else:
+        print(listing(graph), end="")
+    return GOOD
+
+
+def _plans(graph: Graph) -> Iterator[Plan]:
+    from assay.compiler.plan import Compiler
+
+    compiler = Compiler(graph)
+    for tokens in STEPS:
+        yield compiler.plan({"T": tokens, "S": 1, "R": 1})
+
+
+def _figures(plan: Plan) -> dict[str, object]:
+    return {
+        "step": dict(plan.bound),
+        "nodes": len(plan.graph.nodes),
+        "tape": len(plan.launches),
+        "barriers": sum(launch.barrier for launch in plan.launches),
+        "kernels": list(plan.kernels),
+        "arena_bytes": plan.arena,
+        "scratch_bytes_per_thread": plan.scratch,
+    }
+
+
+def _table(plans: list[dict[str, object]]) -> Iterator[str]:
+    for name in plans[0]:
+        values = [figures[name] for figures in plans]
+        cells = [
+            f"{value:,}" if isinstance(value, int) else str(len(value)) if isinstance(value, list) else ""
+            for value in values
+        ]
+        if name == "step":
+            cells = [f"{tokens} tokens" for tokens in STEPS]
+        yield f"{name.replace('_', ' '):<24}" + "".join(f"{cell:>16}" for cell in cells)
+
+
+def _graph(graph: Graph) -> dict[str, object]:
+    from assay.graph.listing import first_node_line
+
+    def typed(names: tuple[str, ...]) -> dict[str, str]:
+        return {name: str(graph.types[name]) for name in names}
+
+    return {
+        "name": graph.name,
+        "inputs": typed(graph.inputs),
+        "weights": typed(graph.weights),
+        "states": typed(graph.states),
+        "nodes": [
+            {
+                "line": line,
+                "name": node.name,
+                "op": node.op,
+                "inputs": node.inputs,
+                "outputs": typed(node.outputs),
+                "attributes": dict(node.attributes),
+            }
+            for line, node in enumerate(graph.nodes, start=first_node_line(graph))
+        ],
+        "outputs": typed(graph.outputs),
+    }
+
+
+COMMAND = Command(
+    "show",
+    "Print a model's graph as a numbered listing, or the plans that run it.",
+    ("assay show smollm2 | less", "assay show smollm2 --plan", "assay show ./model.gguf --json"),
+    _declare,
+    _run,
+    "Errors point into this listing.",
+)

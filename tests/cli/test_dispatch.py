@@ -1,0 +1,128 @@
+"""Finding commands, help, near misses, exit codes."""
+
+from __future__ import annotations
+
+import shlex
+from importlib.metadata import entry_points
+
+import pytest
+
+import assay
+from assay.cli.dispatch import COMMANDS, command
+from assay.errors import FormatError, RequestError
+
+
+def test_the_installed_script_is_this_main() -> None:
+    (script,) = entry_points(group="console_scripts", name="assay")
+    assert script.load() is assay.cli.main
+
+
+def test_the_overview_names_every_command(cli) -> None:
+    outcome = cli("--help")
+    assert outcome.code == 0
+    for name in COMMANDS:
+        assert f"  {name} " in outcome.out
+        assert command(name).summary in outcome.out
+
+
+def test_no_command_is_a_usage_error_that_shows_the_overview(cli) -> None:
+    assert cli().code == 2
+    assert cli().out == cli("help").out
+
+
+@pytest.mark.parametrize("option", ["--version", "-V"])
+def test_the_version(cli, option: str) -> None:
+    assert cli(option).out == f"assay {assay.__version__}\n"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_explains_with_examples(cli, name: str) -> None:
+    outcome = cli(*name.split(), "--help")
+    assert outcome.code == 0 and outcome.err == ""
+    assert f"usage: assay {name}" in outcome.out
+    examples = outcome.out.partition("examples:\n")[2].splitlines()
+    assert examples == [f"  {example}" for example in command(name).examples]
+    assert all(f"assay {name}" in example for example in examples)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_examples_are_read_without_complaint(name: str) -> None:
+    for example in command(name).examples:
+        line = example.rpartition(f"assay {name}")[2].partition("|")[0].partition(">")[0]
+        command(name).parser().read(shlex.split(line))
+
+
+def test_a_family_without_its_command_lists_it(cli) -> None:
+    assert cli("bench").code == 2
+    outcome = cli("bench", "--help")
+    assert outcome.code == 0
+    assert "bench llm" in outcome.out and "bench kernels" in outcome.out and "doctor" not in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong", "near"),
+    [
+        (["rum", "x"], "no such command: rum", "run"),
+        (["doctr"], "no such command: doctr", "doctor"),
+        (["bench", "lm", "x"], "no such command: bench lm", "bench llm"),
+        (["run", "smollm2", "hi", "--max-token", "3"], "no such option: --max-token", "--max-tokens"),
+        (["show", "smollm2", "--plam"], "no such option: --plam", "--plan"),
+        (["run", "smollm2", "hi", "--sed=3"], "no such option: --sed", "--seed"),
+    ],
+)
+def test_near_misses_of_commands_and_options_are_usage_errors(
+    cli, line: list[str], wrong: str, near: str
+) -> None:
+    outcome = cli(*line)
+    assert outcome.code == 2 and outcome.out == ""
+    assert f"{wrong}; did you mean {near}" in outcome.err
+    assert "--help" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("line", "near"), [(["pull", "smolm2"], "smollm2"), (["contract", "linaer"], "linear")]
+)
+def test_near_misses_of_models_and_operators_are_the_answer_no(cli, line: list[str], near: str) -> None:
+    outcome = cli(*line)
+    assert outcome.code == 1 and outcome.out == ""
+    assert f"did you mean {near}" in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_what_is_far_from_everything_gets_no_suggestion(cli) -> None:
+    assert cli("qqqqqq").err == "assay: no such command: qqqqqq\n  hint   assay --help\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["run", "smollm2"],
+        ["run", "smollm2", "why", "not"],
+        ["run", "smollm2", "hi", "--threads", "0"],
+        ["run", "smollm2", "hi", "--threads", "two"],
+        ["run", "smollm2", "hi", "--activations", "int4"],
+        ["bench", "llm", "smollm2", "--batch", "1,x"],
+        ["bench", "kernels", "smollm2", "--targets", "sse9"],
+        ["settings", "all"],
+    ],
+)
+def test_a_wrong_command_line_is_a_usage_error(cli, line: list[str]) -> None:
+    outcome = cli(*line)
+    assert outcome.code == 2 and outcome.out == ""
+    assert outcome.err.startswith("assay ")
+
+
+@pytest.mark.parametrize(("error", "code"), [(FormatError, 1), (RequestError, 2)])
+def test_an_error_is_its_text_and_no_traceback(cli, monkeypatch, error: type[Exception], code: int) -> None:
+    def fail(*arguments: object) -> None:
+        raise error("broken", place="file › tensor 3", want="a", got="b", hint="c")
+
+    monkeypatch.setattr("assay.ops.registry.all_operators", fail)
+    outcome = cli("contract")
+    assert outcome.code == code
+    assert outcome.err == "assay: file › tensor 3: broken\n  wanted a\n  got    b\n  hint   c\n"
+
+
+def test_a_setting_that_cannot_be_read_does_not_hide_the_error(cli, monkeypatch) -> None:
+    monkeypatch.setenv("ASSAY_LOG", "loud")
+    assert cli("contract", "linaer").code == 1

@@ -1,0 +1,71 @@
+"""`assay doctor`: good on a good machine, and says what is wrong on others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from assay.cli import doctor, machine
+
+
+def test_this_machine_is_fit(cli, smollm2: object) -> None:
+    outcome = cli("doctor", "--json")
+    findings = {finding["name"]: finding for finding in json.loads(outcome.out)}
+    assert [finding for finding in findings.values() if not finding["good"]] == []
+    assert outcome.code == 0
+    names = ["python", "packages", "processor", "memory", "cache folder", "compiler", "threads", "models"]
+    assert list(findings) == names
+    assert "smollm2 is here and intact" in findings["models"]["found"]
+
+
+@pytest.fixture
+def _only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the checks that compile or read a model."""
+    monkeypatch.setattr(doctor, "_compiler", lambda: "not tried")
+    monkeypatch.setattr(doctor, "_threads", lambda threads: "not tried")
+    monkeypatch.setattr(doctor, "_models", lambda: "not tried")
+
+
+@pytest.mark.usefixtures("_only")
+def test_a_cache_that_others_may_write_is_wrong(cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path))
+    assert cli("doctor").code == 0
+    (folder,) = (tmp_path / "kernels").iterdir()
+    folder.chmod(0o777)
+    outcome = cli("doctor")
+    assert outcome.code == 1
+    wrong = [line for line in outcome.out.splitlines() if line.startswith("WRONG")]
+    assert len(wrong) == 1 and str(folder) in wrong[0]
+    assert "chmod 700" in outcome.out
+
+
+@pytest.mark.usefixtures("_only")
+def test_a_cache_that_cannot_be_made_is_wrong(cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    monkeypatch.setenv("ASSAY_CACHE", str(file))
+    outcome = cli("doctor")
+    assert outcome.code == 1 and "ASSAY_CACHE" in outcome.out
+
+
+@pytest.mark.usefixtures("_only")
+def test_too_little_memory_is_wrong(cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "memory", lambda: {"MemTotal": 8 << 30, "MemAvailable": 100 << 20})
+    outcome = cli("doctor")
+    assert outcome.code == 1 and "0.1 GB" in outcome.out
+
+
+def test_a_kernel_that_computes_wrongly_is_found() -> None:
+    finding = doctor._examine("kernel", lambda: str(doctor._norm(lambda *words: None)))
+    assert not finding.good and "computes wrongly" in finding.found
+
+
+def test_a_compiler_that_fails_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    # The compiler's process finds a module named numba that can't be imported.
+    (tmp_path / "numba.py").write_text("raise ImportError('planted')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    finding = doctor._examine("compiler", doctor._compiler)
+    assert not finding.good and finding.fix

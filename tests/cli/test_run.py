@@ -1,0 +1,86 @@
+"""`assay run` on the real model."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+PROMPT = "Name three primary colors."
+
+
+def test_the_answer_is_that_of_the_api(cli, loaded) -> None:
+    outcome = cli("run", "smollm2", PROMPT, "--max-tokens", "12")
+    text = loaded.chat([{"role": "user", "content": PROMPT}], max_tokens=12).text
+    assert outcome.code == 0 and outcome.err == ""
+    assert outcome.out.rstrip("\n") == text.rstrip("\n") and outcome.out.endswith("\n")
+
+
+def test_raw_skips_the_template(cli, loaded) -> None:
+    outcome = cli("run", "smollm2", "Once upon a", "--raw", "--max-tokens", "5")
+    assert outcome.out.rstrip("\n") == loaded.generate("Once upon a", max_tokens=5).text.rstrip("\n")
+
+
+def test_json_holds_the_whole_answer(cli, loaded) -> None:
+    outcome = cli(
+        "run", "smollm2", "-", "--json", "--max-tokens", "6", "--temperature", "0.9", "--seed", "7",
+        "--top-k", "40", "--top-p", "0.95", stdin=PROMPT.encode(),
+    )  # fmt: skip
+    answer = json.loads(outcome.out)
+    same = loaded.chat(
+        [{"role": "user", "content": PROMPT}], max_tokens=6, temperature=0.9, seed=7, top_k=40, top_p=0.95
+    )
+    assert answer["text"] == same.text and tuple(answer["tokens"]) == same.tokens
+    assert answer["seed"] == 7 and answer["finish_reason"] == same.finish_reason
+    assert answer["usage"] == {
+        "prompt_tokens": same.usage.prompt_tokens,
+        "completion_tokens": len(same.tokens),
+    }
+    assert answer["timings"]["total"] >= answer["timings"]["first_token"] > 0
+
+
+def test_stop_ends_the_answer_before_it(cli, loaded) -> None:
+    whole = loaded.generate("1, 2, 3, 4,", max_tokens=16).text
+    stop = whole[6:8]
+    outcome = cli("run", "smollm2", "1, 2, 3, 4,", "--raw", "--max-tokens", "16", "--stop", stop, "--json")
+    answer = json.loads(outcome.out)
+    assert answer["finish_reason"] == "stop"
+    assert answer["text"] == whole[: whole.index(stop)]
+
+
+@pytest.mark.parametrize(
+    ("options", "place"),
+    [
+        (["--temperature", "-1"], "--temperature"),
+        (["--temperature", "nan"], "--temperature"),
+        (["--top-p", "0"], "--top-p"),
+        (["--seed", str(2**63)], "--seed"),
+    ],
+)
+def test_options_are_checked_before_the_model_is_loaded(
+    cli, monkeypatch, options: list[str], place: str
+) -> None:
+    monkeypatch.setattr("assay.cli.run.load", None)
+    outcome = cli("run", "smollm2", PROMPT, *options)
+    assert outcome.code == 2
+    assert outcome.err.startswith(f"assay: {place}: ")
+
+
+def test_a_prompt_that_is_no_text_is_refused(cli, monkeypatch) -> None:
+    monkeypatch.setattr("assay.cli.run.load", None)
+    for word, stdin in (("-", b"\xff\xfe"), ("\udcff", b"")):
+        outcome = cli("run", "smollm2", word, stdin=stdin)
+        assert outcome.code == 2
+        assert outcome.err.startswith("assay: PROMPT: the prompt is not text")
+
+
+def test_a_prompt_that_is_too_long_is_refused_with_the_numbers(cli, loaded) -> None:
+    outcome = cli("run", "smollm2", "word " * 2000, "--max-tokens", "16")
+    assert outcome.code == 2
+    assert "1024 tokens" in outcome.err and "hint" in outcome.err
+
+
+def test_a_model_without_a_template_names_the_option(cli, loaded, monkeypatch) -> None:
+    monkeypatch.setattr(loaded, "template", None)
+    outcome = cli("run", "smollm2", PROMPT)
+    assert outcome.code == 2 and "--raw" in outcome.err
