@@ -58,7 +58,9 @@ MATMUL = toy(
     (Port("y", FLOATS, "T N", "products", like="x"),),
     relations=(
         Relation(
-            "K % 32 == 0", lambda dims, _: (dims["K"].constant or 0) % 32 == 0, "pad the rows of both inputs"
+            "K % 32 == 0",
+            lambda dims, _: (dims["K"].constant or 0) % 32 == 0,
+            "pad the rows of both inputs",
         ),
     ),
     numerics=("Sums run along K.",),
