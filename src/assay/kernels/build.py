@@ -13,12 +13,25 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from typing import Protocol
 
 from assay.kernels.names import module_of, symbol_of
 
+# Calls go through the object's table of addresses: what llvmlite's memory manager counts before it reserves
+# memory on x86-64, unlike the stubs of direct calls.
+_CALLS_BY_TABLE = '\n!llvm.module.flags = !{!900001}\n!900001 = !{i32 7, !"RtLibUseGOT", i32 1}\n'
 
-def compile_kernel(name: str) -> bytes:
-    """The object file of the kernel `name`, with one exported symbol."""
+
+class Machine(Protocol):
+    """What is used of llvmlite's target machine."""
+
+    def emit_object(self, module: object) -> bytes: ...
+
+    def emit_assembly(self, module: object) -> str: ...
+
+
+def optimised(name: str) -> tuple[Machine, object]:
+    """The machine that Numba compiles for, and the kernel `name` as a module with one exported symbol."""
     from llvmlite import binding as llvm
     from numba import cfunc
     from numba.core import types
@@ -28,7 +41,7 @@ def compile_kernel(name: str) -> bytes:
     function = getattr(importlib.import_module(module), attribute)
     signature = types.void(types.int64, types.int64, types.int64)
     compiled = cfunc(signature, nopython=True, error_model="numpy", boundscheck=False, _nrt=False)(function)
-    parsed = llvm.parse_assembly(compiled._library.get_llvm_str())
+    parsed = llvm.parse_assembly(compiled._library.get_llvm_str() + _CALLS_BY_TABLE)
     for other in parsed.functions:
         if not other.is_declaration and other.name != compiled.native_name:
             other.linkage = "internal"
@@ -50,7 +63,13 @@ def compile_kernel(name: str) -> bytes:
     options = llvm.PipelineTuningOptions(speed_level=3)
     passes = llvm.create_pass_builder(machine, options)
     passes.getModulePassManager().run(parsed, passes)
-    return bytes(machine.emit_object(parsed))
+    return machine, parsed
+
+
+def compile_kernel(name: str) -> bytes:
+    """The object file of the kernel `name`."""
+    machine, module = optimised(name)
+    return machine.emit_object(module)
 
 
 def write_whole(path: Path, content: bytes) -> None:
