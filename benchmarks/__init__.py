@@ -1,0 +1,1 @@
+"""Assay side by side with other engines: correctness first, then ratios. Run `python -m benchmarks.llm --help`."""
