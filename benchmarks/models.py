@@ -24,7 +24,7 @@ EMBEDDING = "token_embd.weight"
 
 @dataclass(frozen=True)
 class Format:
-    """What matrices become, what the embedding (which is the output matrix too) becomes, and ggml's number for it."""
+    """What matrices become, what the embedding (the output matrix too) becomes, and ggml's number for it."""
 
     matrices: DType
     embedding: DType
@@ -50,7 +50,7 @@ class Derived:
 
 
 def prepare(name: str, source: Path | None = None, folder: Path | None = None) -> Path:
-    """The model file of this format, written first where it isn't in the cache. `q4_1` is the catalogue's own file.
+    """The model file of this format, written first where the cache lacks it. `q4_1` is the catalogue's own.
 
     `source` is the Q4_1 file, `folder` where derived ones are kept with their manifest.
     """

@@ -1,1 +1,1 @@
-"""One process for each engine. Nothing here imports assay but the worker named so: peers have an interpreter of their own."""
+"""One process for each engine. Only the worker named so imports assay: peers have their own interpreter."""

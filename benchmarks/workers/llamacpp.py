@@ -9,8 +9,9 @@ from importlib import metadata
 import llama_cpp as C
 import numpy as np
 
-from benchmarks.workers.wire import serve
+from benchmarks.workers.wire import peak, resident, serve
 
+IMPORTED = resident()
 CONTEXT = 8192
 BATCH = 4096
 SEQUENCES = 32
@@ -38,12 +39,8 @@ class LlamaCpp:
             return [{"flash": on, "ubatch": 512} for on in flash]
         if figure == "prefill":
             return [{"flash": on, "ubatch": size} for on in flash for size in (64, 128, 256, 512)]
-        return [
-            {"flash": on, "ubatch": size, "unified": unified}
-            for on in flash
-            for unified in (False, True)
-            for size in (128, 512, 2048)
-        ]
+        best = [{"flash": on, "ubatch": 512, "unified": shared} for on in flash for shared in (False, True)]
+        return best + [{"flash": "enabled", "ubatch": size, "unified": False} for size in (128, 2048)]
 
     def load(self, path: str, threads: int) -> None:
         self.threads = threads
@@ -121,6 +118,9 @@ class LlamaCpp:
         self._decode([(token, at, 0, True) for at, token in enumerate(tokens)])
         np.save(path, np.stack([self._row(at) for at in range(len(tokens))]))
         return True
+
+    def memory(self) -> dict[str, int]:
+        return {"resident": resident(), "peak": peak(), "import": IMPORTED}
 
     def _clear(self) -> None:
         C.llama_memory_clear(C.llama_get_memory(self.context), True)

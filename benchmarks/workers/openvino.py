@@ -8,11 +8,13 @@ import numpy as np
 import openvino as ov
 import openvino_genai as genai
 
-from benchmarks.workers.wire import serve
+from benchmarks.workers.wire import peak, resident, serve
+
+IMPORTED = resident()
 
 
 class OpenVino:
-    """Always through ContinuousBatchingPipeline (paged attention), the faster of its two back ends on CPUs, or the other."""
+    """Either of its back ends: PA, paged attention (ContinuousBatchingPipeline), or SDPA (LLMPipeline)."""
 
     def __init__(self) -> None:
         self.path = ""
@@ -26,7 +28,11 @@ class OpenVino:
     def variants(self, figure: str) -> list[dict[str, object]]:
         caches = ("u8", "f16")
         if figure == "batch":
-            return [{"backend": "PA", "cache": cache, "tokens": size} for cache in caches for size in (256, 1024, 4096)]
+            return [
+                {"backend": "PA", "cache": cache, "tokens": size}
+                for cache in caches
+                for size in (256, 1024, 4096)
+            ]
         return [{"backend": "PA", "cache": cache, "tokens": 4096} for cache in caches] + [{"backend": "SDPA"}]
 
     def load(self, path: str, threads: int) -> None:
@@ -65,6 +71,9 @@ class OpenVino:
 
     def logits(self, tokens: list[int], path: str) -> bool:
         return False
+
+    def memory(self) -> dict[str, int]:
+        return {"resident": resident(), "peak": peak(), "import": IMPORTED}
 
     def _generate(self, prompts: list[list[int]], count: int) -> tuple[float, list[list[int]]]:
         config = genai.GenerationConfig()

@@ -1,4 +1,4 @@
-"""What the driver and an engine's process say to each other: JSON lines, a request and its answer at a time."""
+"""What the driver and an engine's process say to each other: JSON lines, a request and its answer."""
 
 from __future__ import annotations
 
@@ -38,31 +38,41 @@ class Engine(Protocol):
     def greedy(self, tokens: list[int], count: int) -> list[int]:
         """The likeliest tokens after the prompt."""
 
+    def memory(self) -> dict[str, int]:
+        """Bytes, under "resident", "peak" and "import" (what was resident before a file was loaded)."""
+
     def logits(self, tokens: list[int], path: str) -> bool:
         """float32 [tokens, vocabulary] as an .npy file; False when the engine doesn't give them away."""
 
 
-def resident() -> dict[str, int]:
-    """Resident bytes of this process: private ones (and shared memory), and pages of mapped files."""
-    fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    kib = {name: int(fields[name].split()[0]) for name in ("RssAnon", "RssFile", "RssShmem")}
-    return {"private": 1024 * (kib["RssAnon"] + kib["RssShmem"]), "file": 1024 * kib["RssFile"]}
+def resident() -> int:
+    """Resident bytes of this process, mapped files included."""
+    return _status("VmRSS")
+
+
+def peak() -> int:
+    """The most bytes that were ever resident."""
+    return _status("VmHWM")
+
+
+def _status(name: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
 
 
 def serve(engine: Engine) -> None:
     """Answer requests {"call": name, "with": {…}} with {"result", "cpu"} until the input ends.
 
-    `cpu` is the processor time that the call took, all threads together. What the engine itself prints goes to stderr.
+    `cpu` is the processor time that the call took, all threads together. What the engine itself prints goes
+    to stderr.
     """
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
-    known = {name: getattr(engine, name) for name in vars(Engine) if not name.startswith("_")}
-    known["resident"] = resident
     for line in sys.stdin:
         request = json.loads(line)
         before = _cpu()
         try:
-            answer = {"result": known[request["call"]](**request["with"])}
+            answer = {"result": getattr(engine, request["call"])(**request["with"])}
         except Exception as error:  # the driver reports it and goes on without this engine
             traceback.print_exc()
             answer = {"error": f"{type(error).__name__}: {error}"}

@@ -1,0 +1,78 @@
+"""Do the engines compute the same model? Checked before anything is timed."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.engines import Process
+
+PREFIXES = 16
+"""Places of the text where each engine is asked for the next token."""
+BOUND = 0.01
+"""Most that an engine's mean divergence may be: about three times what 8-bit activations cost."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """One engine against float32 arithmetic on the same file.
+
+    `mean` and `max` of the divergence over the text's positions, None for an engine that keeps its logits to
+    itself; at how many of PREFIXES places the next token is float32's likeliest.
+    """
+
+    mean: float | None
+    max: float | None
+    same_tokens: int
+
+    @property
+    def good(self) -> bool:
+        """Whether this is the same computation."""
+        return self.same_tokens >= PREFIXES - 2 and (self.mean is None or self.mean <= BOUND)
+
+
+def check(assay: Process, engines: Sequence[Process], tokens: list[int]) -> dict[str, Agreement]:
+    """Every engine's agreement with float32 on this text, `assay` computing the reference."""
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "logits.npy")
+        assay.call("exact", tokens=tokens, path=path)
+        exact = np.load(path)
+        ends = np.linspace(len(tokens) // PREFIXES, len(tokens), PREFIXES).astype(int).tolist()
+        wanted = [int(exact[end - 1].argmax()) for end in ends]
+        for engine in engines:
+            engine.call("configure", figure="prefill", variant=_first(engine))
+            mean = most = None
+            if engine.call("logits", tokens=tokens, path=path):
+                divergence = kullback_leibler(exact, np.load(path))
+                mean, most = float(divergence.mean()), float(divergence.max())
+            same = sum(
+                engine.call("greedy", tokens=tokens[:end], count=1) == [token]
+                for end, token in zip(ends, wanted, strict=True)
+            )
+            found[engine.name] = Agreement(mean, most, same)
+    return found
+
+
+def kullback_leibler(p: NDArray[np.float32], q: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Divergence of softmax(q) from softmax(p) at each position, in nats; NaN where either has one."""
+    left, right = (_log_softmax(logits.astype(np.float64)) for logits in (p, q))
+    divergence: NDArray[np.float64] = (np.exp(left) * (left - right)).sum(axis=-1)
+    return divergence
+
+
+def _log_softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    result: NDArray[np.float64] = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    return result
+
+
+def _first(engine: Process) -> object:
+    variants = engine.call("variants", figure="prefill")
+    assert isinstance(variants, list)
+    return variants[0]

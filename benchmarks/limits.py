@@ -1,0 +1,77 @@
+"""What the machine can do at most, measured in the same run, and the least time that a work takes then."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from assay.cli import machine
+
+from assay.formats.gguf import open_gguf
+from assay.models import llama
+from assay.runtime.cpu import Cpu
+from benchmarks import models
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bytes per second read from memory by one thread and by the team; the team's operations per second."""
+
+    read_one: float
+    read: float
+    int8: float
+    float32: float
+
+    def figures(self) -> dict[str, float]:
+        """Rounded, in units of 10⁹."""
+        return {name: round(value / 1e9, 1) for name, value in asdict(self).items()}
+
+
+def measure(threads: int) -> Limits:
+    """Measured now, by kernels that do nothing else. Multiply and add are two operations."""
+    found = {}
+    for count in dict.fromkeys((1, threads)):
+        device = Cpu(count)
+        found[count] = machine.limits(device)
+        device.close()
+    team = found[threads]
+    return Limits(found[1].memory, team.memory, team.int8, team.float32)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the model in a file takes: bytes of tensors, elements of matrices, work of attention."""
+
+    tensor_bytes: int
+    elements: int
+    output_elements: int
+    attention: int
+    """Float operations of one layer-wide query against one key, scores and values together, all layers."""
+
+    def decode(self, limits: Limits) -> float:
+        """Seconds of one token: every tensor is read once."""
+        return self.tensor_bytes / limits.read
+
+    def prefill(self, limits: Limits, tokens: int, logits: int = 1) -> float:
+        """Seconds of a prompt: products in 8 bits, attention in float32, `logits` positions' logits."""
+        products = 2 * (tokens * (self.elements - self.output_elements) + logits * self.output_elements)
+        return products / limits.int8 + self.attention * tokens * (tokens + 1) / 2 / limits.float32
+
+    def batch(self, limits: Limits, sequences: int, prompt: int, new: int) -> float:
+        """Seconds of all prompts and of all steps, each of which reads the tensors or does the arithmetic."""
+        arithmetic = (
+            2 * sequences * self.elements / limits.int8
+            + self.attention * sequences * (prompt + new / 2) / limits.float32
+        )
+        steps = (new - 1) * max(self.decode(limits), arithmetic)
+        return sequences * self.prefill(limits, prompt) + steps
+
+
+def cost(path: Path) -> Cost:
+    """Of the model in this file."""
+    with open_gguf(path) as file:
+        model = llama.from_gguf(file)
+        embedding = file.tensors[models.EMBEDDING].shape
+    attention = 4 * model.layers * model.heads * model.head_dim
+    elements = models.matrix_elements(path)
+    return Cost(models.tensor_bytes(path), elements, embedding[0] * embedding[1], attention)
