@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from assay import settings
 from assay.errors import HardwareFault
@@ -55,7 +55,7 @@ class Process:
             line = self._child.stdout.readline()
         except BrokenPipeError:
             line = ""
-        answer = json.loads(line) if line else {"error": f"the process ended\n{self._said()}"}
+        answer: dict[str, Any] = json.loads(line) if line else {"error": f"the process ended\n{self._said()}"}
         if "error" in answer:
             raise HardwareFault("an engine failed", place=f"{self.name}.{call}", got=answer["error"])
         return answer["result"], answer["cpu"]

@@ -23,6 +23,7 @@ class LlamaCpp:
         self.context = None
         self.batch_ = C.llama_batch_init(BATCH, 0, 1)
         self.threads = 0
+        self.vocabulary = 0
         C.llama_backend_init()
         self._silent = C.llama_log_callback(lambda level, text, data: None)
         C.llama_log_set(self._silent, ctypes.c_void_p(0))
@@ -39,8 +40,9 @@ class LlamaCpp:
             return [{"flash": on, "ubatch": 512} for on in flash]
         if figure == "prefill":
             return [{"flash": on, "ubatch": size} for on in flash for size in (64, 128, 256, 512)]
-        best = [{"flash": on, "ubatch": 512, "unified": shared} for on in flash for shared in (False, True)]
-        return best + [{"flash": "enabled", "ubatch": size, "unified": False} for size in (128, 2048)]
+        kinds = [("enabled", 512, True), ("disabled", 512, True), ("disabled", 512, False)]
+        kinds += [("enabled", size, False) for size in (128, 512, 2048)]
+        return [{"flash": on, "ubatch": size, "unified": unified} for on, size, unified in kinds]
 
     def load(self, path: str, threads: int) -> None:
         self.threads = threads

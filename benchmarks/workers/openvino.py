@@ -19,7 +19,7 @@ class OpenVino:
     def __init__(self) -> None:
         self.path = ""
         self.threads = 0
-        self.pipeline: object = None
+        self.pipeline: genai.LLMPipeline | genai.ContinuousBatchingPipeline | None = None
         self.made: object = None
 
     def about(self) -> dict[str, str]:
