@@ -87,6 +87,7 @@ class OpenVino:
             result = self.pipeline.generate(inputs[0], config)
             spent = time.perf_counter() - began
             return spent, [list(result.tokens[0])]
+        assert self.pipeline is not None
         began = time.perf_counter()
         results = self.pipeline.generate(inputs, [config] * len(inputs))
         spent = time.perf_counter() - began
