@@ -1,4 +1,4 @@
-"""Kernels that do one thing as fast as the processor can: read memory, multiply and add floats, or 8-bit integers.
+"""Kernels that do one thing as fast as they can: read memory, multiply and add floats, or 8-bit integers.
 
 All work in registers of the processor's own width. What is multiplied depends on the sum so far, so that the
 compiler can't move a product out of the loop; enough sums run side by side to hide the latency.
@@ -43,7 +43,7 @@ def read(args, tid, nthreads):
 
 
 def _rounds(kind: ir.VectorType, step: Step):
-    """An intrinsic `(x, rounds, out)`: SUMS sums, each of which takes one `step(builder, factor, sum)` a round."""
+    """An intrinsic `(x, rounds, out)`: SUMS sums, each of which takes one `step` a round."""
 
     @intrinsic
     def repeat(typingctx, x, rounds, out):
@@ -85,7 +85,7 @@ def _multiply(builder: ir.IRBuilder, factor: ir.Value, total: ir.Value) -> ir.Va
 
 
 def _dot(builder: ir.IRBuilder, factor: ir.Value, total: ir.Value) -> ir.Value:
-    """Products of bytes, added into the sums by the processor's best instruction that can't overflow unseen."""
+    """Products of bytes, added into the sums, by the best instruction that the processor has for it."""
     if "avx512vnni" in features():
         octets = (builder.bitcast(value, ir.VectorType(I8, VECTOR)) for value in (factor, total))
         return call(builder, "llvm.x86.avx512.vpdpbusd.512", total.type, total, *octets)

@@ -38,7 +38,7 @@ class Limits:
 
 
 def measure(threads: int) -> Limits:
-    """Measured now, by kernels that do nothing else (benchmarks/kernels.py). Multiply and add are two operations."""
+    """Measured now, by kernels that do nothing else. A multiply-add is two operations."""
     device = Cpu(threads)
     data = device.allocate(LARGE, owner="limits").array(np.dtype(np.int64), (LARGE // 8,))
     data[:] = 1

@@ -11,9 +11,8 @@ from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 
-from assay.cli import machine
-
 from assay import settings
+from assay.cli import machine
 from assay.formats.gguf import open_gguf
 from assay.llm.tokenizer import Tokenizer
 from benchmarks import correctness, limits, models, report, starts, text
