@@ -1,14 +1,14 @@
-"""Where a step's time goes: each launch of a plan timed alone, on the whole team."""
+"""Where a step's time goes: the launches of each kernel timed together, on the whole team."""
 
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from assay.compiler.plan import Launch
-from assay.kernels.sizes import ENTRY_BYTES, LINE
+import numpy as np
+
+from assay.kernels.sizes import LINE
 from assay.runtime.executor import Arrays, Executor
 
 
@@ -22,37 +22,25 @@ class Spent:
 
 
 def profile(executor: Executor, binding: Mapping[str, int], inputs: Arrays, repeats: int = 5) -> list[Spent]:
-    """The step's kernels, the longest first; see `launch_times`."""
-    spent: dict[str, list[float]] = defaultdict(list)
-    for launch, seconds in launch_times(executor, binding, inputs, repeats):
-        spent[launch.kernel].append(seconds)
-    rows = [Spent(kernel, len(times), sum(times)) for kernel, times in spent.items()]
-    return sorted(rows, key=lambda row: -row.seconds)
+    """The step's kernels, the longest first; the least of `repeats` times each.
 
-
-def launch_times(
-    executor: Executor, binding: Mapping[str, int], inputs: Arrays, repeats: int = 5
-) -> list[tuple[Launch, float]]:
-    """Each launch of the step, in order, with the least seconds of `repeats` runs, an empty run's taken off.
-
-    States change as in a run. A launch alone has its caches cold or warm otherwise than in a run, and no work
-    to share with its neighbours, so the sum is not the step's time.
+    One kernel's launches run as a tape of their own, with a barrier before each, so weights stream from
+    memory as they do in a run. States change as in a run.
     """
-    team = executor.device.team
     executor.run(binding, inputs)
     tape = executor.tape(binding)
-    entries, counters = tape.entries.ctypes.data, tape.counters.ctypes.data
-
-    def run(index: int, length: int) -> float:
-        began = time.perf_counter()
-        team.run(entries + ENTRY_BYTES * index, length, counters + LINE * index)
-        return time.perf_counter() - began
-
-    empty = min(run(0, 0) for _ in range(10 * repeats))
-    best = [float("inf")] * len(tape.entries)
-    for _ in range(repeats):
-        for index in range(len(best)):
-            best[index] = min(best[index], run(index, 1))
-    return [
-        (launch, max(seconds - empty, 0.0)) for launch, seconds in zip(tape.plan.launches, best, strict=True)
-    ]
+    names = np.array([launch.kernel for launch in tape.plan.launches])
+    rows = []
+    for kernel in dict.fromkeys(names.tolist()):
+        entries = tape.entries[names == kernel].copy()
+        entries[:, 2] = 1
+        # The team clears the counters that it is given; the kernels' own are cleared here.
+        spare = np.zeros((len(entries), LINE // 8), np.int64)
+        seconds = []
+        for _ in range(repeats):
+            tape.counters[...] = 0
+            began = time.perf_counter()
+            executor.device.team.run(entries.ctypes.data, len(entries), spare.ctypes.data)
+            seconds.append(time.perf_counter() - began)
+        rows.append(Spent(kernel, len(entries), min(seconds)))
+    return sorted(rows, key=lambda row: -row.seconds)
