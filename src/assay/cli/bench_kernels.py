@@ -6,9 +6,8 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from assay import settings
@@ -20,6 +19,7 @@ from assay.load import load
 if TYPE_CHECKING:
     from assay.cli.machine import Limits
     from assay.cli.work import Work
+    from assay.compiler.plan import Launch
     from assay.llm.engine import Engine
 
 PAST = 512
@@ -110,7 +110,7 @@ def _step(engine: Engine, tokens: int, repeats: int, limits: Limits) -> Found:
     from assay.llm.engine import step_inputs
     from assay.llm.request import Sampling
     from assay.llm.scheduler import Share
-    from assay.runtime.profile import launch_times
+    from assay.runtime.profile import profile
 
     past = PAST if tokens == 1 else 0
     sequence = engine.add(
@@ -124,15 +124,15 @@ def _step(engine: Engine, tokens: int, repeats: int, limits: Limits) -> Found:
             if sequence.pending > tokens:
                 engine.executor.run(binding, inputs)
                 sequence.computed += count
-        times = launch_times(engine.executor, binding, inputs, repeats)
+        plan = engine.executor.plan(binding)
+
+        def kind(launch: Launch) -> tuple[str, Work]:
+            return launch.kernel, work_of(plan, launch, binding, past + tokens)
+
+        spent = profile(engine.executor, binding, inputs, kind, repeats)
     finally:
         engine.cancel(sequence)
-    groups: dict[tuple[str, Work], list[float]] = {}
-    for launch, seconds in times:
-        work = work_of(engine.executor.plan(binding), launch, binding, past + tokens)
-        groups.setdefault((launch.kernel, work), []).append(seconds)
-    rows = [_row(kernel, work, spent, limits) for (kernel, work), spent in groups.items()]
-    rows.sort(key=lambda row: -row.ms)
+    rows = [_row(*group.kind, group.launches, group.seconds, limits) for group in spent]
     return {"tokens": tokens, "past": past, "kernels": [vars(row) for row in rows]}
 
 
@@ -153,15 +153,15 @@ class Figures:
     share_of_limit: float | None
 
 
-def _row(kernel: str, work: Work, spent: Sequence[float], limits: Limits) -> Figures:
-    seconds = median(spent)
+def _row(kernel: str, work: Work, launches: int, together: float, limits: Limits) -> Figures:
+    seconds = together / launches
     timed = seconds >= SHORTEST
     least, limit = work.least_seconds(limits)
     return Figures(
         kernel=kernel,
         shape=work.shape,
-        launches=len(spent),
-        ms=round(1e3 * sum(spent), 3),
+        launches=launches,
+        ms=round(1e3 * together, 3),
         gop_per_s=round(work.operations / seconds / 1e9, 1) if timed else None,
         gb_per_s=round((work.weights + work.values) / seconds / 1e9, 2) if timed else None,
         limit=limit,
@@ -197,8 +197,9 @@ COMMAND = Command(
     ),
     _declare,
     _run,
-    "Every launch of a step is timed alone on the whole team. The limits are measured in the same run by\n"
-    "kernels that only read, only multiply, or only form 8-bit dots, as for weights of 4 bits. Weights of\n"
-    "matrix products count against the memory's bandwidth, other values against the caches'. --targets\n"
-    "compares the variants that kernels have for different instruction sets; their bits are the same.",
+    "The launches of one kernel on one shape are timed together on the whole team. The limits are measured\n"
+    "in the same run by kernels that only read, only multiply, or only form 8-bit dots, as for weights of 4\n"
+    "bits. Weights of matrix products count against the memory's bandwidth, other values against the\n"
+    "caches'. --targets compares the variants that kernels have for different instruction sets; their bits\n"
+    "are the same.",
 )

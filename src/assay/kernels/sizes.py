@@ -48,7 +48,7 @@ class CONTROL:
     """Offsets in a team's control block; see kernels/team.py."""
 
     EPOCH, ARRIVED, PASSED, SLEEPERS, TAPE = (LINE * index for index in range(5))
-    LENGTH, COUNTERS, STOP, SYSCALL, FUTEX, YIELD = (4 * LINE + 8 * index for index in range(1, 7))
+    LENGTH, COUNTERS, STOP, SYSCALL, FUTEX, YIELD, FAULT = (4 * LINE + 8 * index for index in range(1, 8))
     BYTES = 5 * LINE
 
 

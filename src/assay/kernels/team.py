@@ -9,6 +9,7 @@ The control block is int64 words, each group on a cache line of its own:
     TAPE      address of the tape               LENGTH    its entries
     COUNTERS  address of the work counters      STOP      not 0: workers return
     SYSCALL   address of C's syscall            FUTEX, YIELD  the numbers of futex and sched_yield
+    FAULT     after a run: 1 + the first entry that reported a fault, or 0
 
 A tape entry is three words: the kernel's address, its arguments' address, and whether a barrier comes before
 it. Entry i's work counter and fault flag are the words 8i and 8i + 1 of the counters.
@@ -23,7 +24,7 @@ from assay.simd.threads import DEFAULT_STATE, float_state, invoke, pause, set_fl
 
 EPOCH, ARRIVED, PASSED, SLEEPERS = CONTROL.EPOCH, CONTROL.ARRIVED, CONTROL.PASSED, CONTROL.SLEEPERS
 TAPE, LENGTH, COUNTERS, STOP = CONTROL.TAPE, CONTROL.LENGTH, CONTROL.COUNTERS, CONTROL.STOP
-SYSCALL, FUTEX, YIELD = CONTROL.SYSCALL, CONTROL.FUTEX, CONTROL.YIELD
+SYSCALL, FUTEX, YIELD, FAULT = CONTROL.SYSCALL, CONTROL.FUTEX, CONTROL.YIELD, CONTROL.FAULT
 SPINS = 100
 """Pauses before a waiter lets other threads run: a few µs, as long as most barriers take."""
 YIELDS = 30
@@ -95,6 +96,11 @@ def lead(control, tid, nthreads):
         fetch_add(control + EPOCH, 1)
         wake(control, EPOCH)
     perform(control, 0, nthreads)
+    first = 0
+    for index in range(get_i64(control + LENGTH) - 1, -1, -1):
+        if get_i64(counters + LINE * index + 8) != 0:
+            first = index + 1
+    put_i64(control + FAULT, first)
 
 
 def work(control, tid, nthreads):

@@ -198,33 +198,33 @@ def step_inputs(
     """The sizes and inputs of a step that holds `shares`, with logits and a draw for each of `rows`, which
     belong to `sampled`.
     """
-    counts = [share.count for share in shares]
-    total = sum(counts)
-    tokens, positions, slots = (np.empty(total, np.int32) for _ in range(3))
-    spans = np.zeros(len(shares) + 1, np.int32)
-    at = 0
-    for index, share in enumerate(shares):
-        sequence, end = share.sequence, at + share.count
-        first = sequence.computed
-        place = positions[at:end]
-        tokens[at:end] = sequence.tokens[first : first + share.count]
-        place[:] = np.arange(first, first + share.count, dtype=np.int32)
-        slots[at:end] = sequence.table[place // PAGE] * PAGE + place % PAGE
-        spans[index + 1] = at = end
+    tokens: list[int] = []
+    positions: list[int] = []
+    slots: list[int] = []
+    spans = [0]
+    for share in shares:
+        sequence, first = share.sequence, share.sequence.computed
+        place = range(first, first + share.count)
+        tokens += sequence.tokens[first : first + share.count]
+        positions += place
+        slots += [sequence.pages[position // PAGE] * PAGE + position % PAGE for position in place]
+        spans.append(len(tokens))
     draws = [share.sequence for share in sampled]
+    asked = [sequence.sampling for sequence in draws]
+    int32 = np.int32
     inputs: dict[str, NDArray[np.generic]] = {
-        "tokens": tokens,
-        "positions": positions,
-        "slots": slots,
-        "spans": spans,
-        "pasts": np.array([share.sequence.computed for share in shares], np.int32),
-        "table": np.array([share.sequence.table for share in shares], np.int32),
-        "rows": np.array(rows, np.int32),
-        "temperature": np.array([sequence.sampling.temperature for sequence in draws], np.float32),
-        "top_k": np.array([sequence.sampling.top_k for sequence in draws], np.int32),
-        "top_p": np.array([sequence.sampling.top_p for sequence in draws], np.float32),
+        "tokens": np.array(tokens, int32),
+        "positions": np.array(positions, int32),
+        "slots": np.array(slots, int32),
+        "spans": np.array(spans, int32),
+        "pasts": np.array([share.sequence.computed for share in shares], int32),
+        "table": np.array([share.sequence.table for share in shares], int32),
+        "rows": np.array(rows, int32),
+        "temperature": np.array([sampling.temperature for sampling in asked], np.float32),
+        "top_k": np.array([sampling.top_k for sampling in asked], int32),
+        "top_p": np.array([sampling.top_p for sampling in asked], np.float32),
         "seed": np.array([sequence.seed for sequence in draws], np.int64),
-        "choice": np.zeros(len(draws), np.int32),
-        "draw": np.array([sequence.length for sequence in draws], np.int32),
+        "choice": np.zeros(len(draws), int32),
+        "draw": np.array([sequence.length for sequence in draws], int32),
     }
-    return {"T": total, "S": len(shares), "R": len(rows)}, inputs
+    return {"T": len(tokens), "S": len(shares), "R": len(rows)}, inputs

@@ -77,7 +77,7 @@ class _Answer:
     def completion(self) -> Completion:
         sequence = self.sequence
         first = self.first or self.began
-        tokens = tuple(sequence.tokens[sequence.prompt_length : sequence.length].tolist())
+        tokens = tuple(sequence.tokens[sequence.prompt_length :])
         return Completion(
             text="".join(self.pieces),
             tokens=tokens,

@@ -25,9 +25,7 @@ class Sequence:
     ) -> None:
         """`limit` is the most tokens that may be drawn, `width` the most pages that it can hold."""
         self.number = number
-        self.tokens = np.empty(len(prompt) + limit, np.int32)
-        self.tokens[: len(prompt)] = prompt
-        self.length = len(prompt)
+        self.tokens = list(prompt)
         self.prompt_length = len(prompt)
         self.sampling = sampling
         self.seed = seed
@@ -37,6 +35,11 @@ class Sequence:
         self.pages: list[int] = []
         self.table = np.zeros(width, np.int32)
         self.logprobs: list[float] = []
+
+    @property
+    def length(self) -> int:
+        """Tokens of the prompt and drawn."""
+        return len(self.tokens)
 
     @property
     def pending(self) -> int:
@@ -68,6 +71,5 @@ class Sequence:
 
     def append(self, token: int, logprob: float) -> None:
         """Add a drawn token."""
-        self.tokens[self.length] = token
-        self.length += 1
+        self.tokens.append(token)
         self.logprobs.append(logprob)

@@ -46,7 +46,7 @@ class Cpu:
         target[...] = source.array(target.dtype, target.shape, offset=offset)
 
     def launch(self, work: Tape) -> None:
-        self.team.run(work.entries.ctypes.data, len(work.entries), work.counters.ctypes.data)
+        work.fault = self.team.run(*work.place)
 
     def synchronise(self) -> None:
         return None

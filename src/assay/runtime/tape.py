@@ -49,6 +49,10 @@ class Tape:
         self.entries[:, 1] = self.arguments.ctypes.data + 8 * np.array(starts, np.int64)
         self.entries[:, 2] = [launch.barrier for launch in plan.launches]
         self._symbolic = [(dim, np.array(positions)) for dim, positions in symbolic.items()]
+        self.place = (self.entries.ctypes.data, length, self.counters.ctypes.data)
+        """Addresses and length as Team.run takes them."""
+        self.fault = 0
+        """1 + the entry that the device said was the first with a fault in the last run; 0 for none."""
 
     def bind(self, binding: Mapping[str, int]) -> None:
         """Write the words that depend on the symbols."""
@@ -57,8 +61,7 @@ class Tape:
 
     def faulty(self) -> Launch | None:
         """The first launch of the last run that reported a value outside its dtype's range."""
-        faults = self.counters[:, 1]
-        return self.plan.launches[int(np.flatnonzero(faults)[0])] if faults.any() else None
+        return self.plan.launches[self.fault - 1] if self.fault else None
 
 
 def _fixed(argument: Word, places: Mapping[str, int], scratch: int, stride: int) -> tuple[int, ...]:

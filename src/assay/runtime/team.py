@@ -43,11 +43,12 @@ class Team:
         self._process = -1
         self._workers: list[threading.Thread] = []
         self._control = np.zeros(0, np.int64)
+        self._address = 0
         _teams.add(self)
 
-    def run(self, tape: int, length: int, counters: int) -> None:
+    def run(self, tape: int, length: int, counters: int) -> int:
         """Run the tape of `length` entries at address `tape`; see kernels/team.py. Returns when all threads
-        are done.
+        are done: 1 + the first entry that reported a fault, or 0.
         """
         with self._lock:
             if self._process != os.getpid():
@@ -56,7 +57,8 @@ class Team:
             control[CONTROL.TAPE // 8] = tape
             control[CONTROL.LENGTH // 8] = length
             control[CONTROL.COUNTERS // 8] = counters
-            self._lead(control.ctypes.data, 0, self.nthreads)
+            self._lead(self._address, 0, self.nthreads)
+            return int(control[CONTROL.FAULT // 8])
 
     def close(self) -> None:
         """Let the workers return; the next run starts new ones."""
@@ -73,6 +75,7 @@ class Team:
         raw = np.zeros(CONTROL.BYTES // 8 + 8, np.int64)
         start = -raw.ctypes.data % 64 // 8
         self._control = raw[start : start + CONTROL.BYTES // 8]
+        self._address = self._control.ctypes.data
         self._control[CONTROL.SYSCALL // 8] = (
             ctypes.cast(ctypes.CDLL(None).syscall, ctypes.c_void_p).value or 0
         )
