@@ -86,9 +86,9 @@ class Executor:
         ready = self._ready.get(key)
         if ready is None or ready.arena is not self._arena:
             ready = self._ready[key] = self._make(self.plan(binding))
+        ready.bind(binding)
         for name in self.graph.inputs:
-            ready.write(name, inputs[name], binding)
-        ready.tape.bind(binding)
+            ready.write(name, inputs[name])
         began = time.perf_counter()
         self.device.launch(ready.tape)
         self.seconds += time.perf_counter() - began
@@ -103,7 +103,7 @@ class Executor:
                 got="infinity or not a number",
                 hint='damaged weights, or activations that need activations="float32"',
             )
-        return {name: ready.read(name, binding) for name in self.graph.outputs}
+        return {name: ready.read(name) for name in self.graph.outputs}
 
     def tape(self, binding: Mapping[str, int]) -> Tape:
         """The tape of the plan that runs of these sizes take, as the last of them left it."""
@@ -148,28 +148,37 @@ class _Ready:
         self._graph = plan.graph
         self._views: dict[str, NDArray[np.generic]] = {}
         self._shapes: dict[str, list[int | Dim]] = {}
+        self._binding: dict[str, int] = {}
+        self._current: dict[str, tuple[int, ...]] = {}
         for name in (*plan.graph.inputs, *plan.graph.outputs):
             kind = plan.graph.types[name]
             count = kind.nbytes(plan.bound) // kind.dtype.numpy.itemsize
             self._views[name] = arena.array(kind.dtype.numpy, (count,), offset=plan.offsets[name])
             self._shapes[name] = [dim if dim.constant is None else dim.constant for dim in kind.shape]
 
-    def write(self, name: str, array: NDArray[np.generic], binding: Mapping[str, int]) -> None:
-        """Copy an input to its place; its dtype and shape must be the graph's under `binding`."""
+    def bind(self, binding: Mapping[str, int]) -> None:
+        """Take on these sizes; steps of decoding have the same ones again and again."""
+        if binding != self._binding:
+            self._binding = dict(binding)
+            self._current = {
+                name: tuple([dim if isinstance(dim, int) else dim.at(binding) for dim in shape])
+                for name, shape in self._shapes.items()
+            }
+            self.tape.bind(binding)
+
+    def write(self, name: str, array: NDArray[np.generic]) -> None:
+        """Copy an input to its place; its dtype and shape must be the graph's under the binding."""
         view = self._views[name]
-        if array.dtype != view.dtype or array.shape != self._shape(name, binding):
+        if array.dtype != view.dtype or array.shape != self._current[name]:
             raise ContractError(
                 "an input doesn't fit",
                 place=f"{self._graph.name} › {name}",
-                want=str(self._graph.types[name]),
+                want=f"{self._graph.types[name]}, here {list(self._current[name])}",
                 got=f"{array.dtype}{list(array.shape)}",
             )
         view[: array.size] = array.reshape(-1)
 
-    def read(self, name: str, binding: Mapping[str, int]) -> NDArray[np.generic]:
+    def read(self, name: str) -> NDArray[np.generic]:
         """An output as this run left it."""
-        shape = self._shape(name, binding)
+        shape = self._current[name]
         return self._views[name][: prod(shape)].reshape(shape)
-
-    def _shape(self, name: str, binding: Mapping[str, int]) -> tuple[int, ...]:
-        return tuple([dim if isinstance(dim, int) else dim.at(binding) for dim in self._shapes[name]])
