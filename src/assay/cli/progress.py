@@ -14,13 +14,17 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 DELAY = 0.3
-"""Seconds that a stage must last before it is shown: a quick one isn't worth rich's import."""
+"""Seconds that a stage must last before it is shown: a quick one isn't worth rich's import.
+
+A compilation always is.
+"""
 
 
 class Bars(Progress):
     """Bars for what `load` tells, one for each stage. Silent when standard error is no terminal."""
 
-    def __init__(self) -> None:
+    def __init__(self, delay: float = DELAY) -> None:
+        self._delay = delay
         self._visible = sys.stderr.isatty()
         self._began: dict[str, float] = {}
         self._rich: Rich | None = None
@@ -39,16 +43,17 @@ class Bars(Progress):
         self._show("fetching the model", done / 1e6, total / 1e6, "MB")
 
     def compile(self, done: int, total: int, name: str) -> None:
-        self._show("compiling kernels, once", done, total, "kernels")
+        self._show("compiling kernels, once", done, total, "kernels", at_once=True)
 
     def weights(self, done: int, total: int) -> None:
         self._show("loading weights", done / 1e6, total / 1e6, "MB")
 
-    def _show(self, stage: str, done: float, total: float, unit: str) -> None:
+    def _show(self, stage: str, done: float, total: float, unit: str, at_once: bool = False) -> None:
         if not self._visible:
             return
         now = time.monotonic()
-        if now - self._began.setdefault(stage, now) < DELAY and stage not in self._tasks:
+        waited = now - self._began.setdefault(stage, now) >= self._delay
+        if not (waited or at_once or stage in self._tasks):
             return
         if self._rich is None:
             self._rich = self._start()

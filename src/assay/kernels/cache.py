@@ -26,7 +26,7 @@ from assay.kernels import target as targets
 from assay.kernels.names import module_of, symbol_of
 
 Progress = Callable[[int, int, str], None]
-"""Called with (kernels ready, kernels wanted, name of the newest)."""
+"""Called with (kernels ready, kernels wanted, name of the newest): at the start too, with no name."""
 
 _PACKAGE = Path(__file__).parent.parent
 _lock = threading.RLock()
@@ -154,6 +154,8 @@ def _build(
     failures: list[str] = []
     ready = wanted - len(missing)
     report = threading.Lock()
+    if progress:
+        progress(ready, wanted, "")
 
     def work() -> None:
         nonlocal ready
