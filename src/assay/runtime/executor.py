@@ -148,7 +148,7 @@ class _Ready:
         self._graph = plan.graph
         self._views: dict[str, NDArray[np.generic]] = {}
         self._shapes: dict[str, list[int | Dim]] = {}
-        self._binding: dict[str, int] = {}
+        self._binding: dict[str, int] | None = None
         self._current: dict[str, tuple[int, ...]] = {}
         for name in (*plan.graph.inputs, *plan.graph.outputs):
             kind = plan.graph.types[name]
