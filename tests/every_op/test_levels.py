@@ -88,7 +88,8 @@ def test_no_estimates_and_nothing_that_saturates(level: str) -> None:
         estimates = {word for word in listing.instructions if word.lstrip("v").startswith(("rcp", "rsqrt"))}
         assert not estimates, name
         assert not any("dpbf16" in word for word in listing.instructions), name
-        if level == "avx2" and name in PRODUCTS:
+        # The probe of the machine's limit forms the same dots of nibbles as the products do.
+        if level == "avx2" and name in (*PRODUCTS, "probe.dot"):
             continue
         assert not any("pmaddubsw" in word for word in listing.instructions), name
 
