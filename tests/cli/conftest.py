@@ -30,10 +30,7 @@ def cli(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> C
     def run(*arguments: str, stdin: bytes = b"") -> Outcome:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8"))
         capfd.readouterr()
-        try:
-            code = main(arguments)
-        except SystemExit as error:
-            code = int(str(error.code or 0))
+        code = main(arguments)
         captured = capfd.readouterr()
         return Outcome(code, captured.out, captured.err)
 

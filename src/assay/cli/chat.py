@@ -6,7 +6,7 @@ import argparse
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -41,7 +41,9 @@ def _run(arguments: argparse.Namespace) -> int:
             progress=progress,
         )
     if sys.stdin.isatty():
-        import readline  # noqa: F401  gives input() line editing and history
+        # input() gets line editing and history by this import, where Python was built with it.
+        with suppress(ImportError):
+            import readline  # noqa: F401
 
         print("/help explains, Ctrl-C stops an answer, Ctrl-D leaves.", file=sys.stderr)
     first: list[Message] = [{"role": "system", "content": arguments.system}] if arguments.system else []

@@ -45,7 +45,10 @@ def _guarded(arguments: list[str]) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        code = _dispatch(arguments)
+        try:
+            code = _dispatch(arguments)
+        except SystemExit as stop:
+            code = int(str(stop.code or GOOD))
         sys.stdout.flush()
         return code
     except BrokenPipeError:
@@ -53,9 +56,11 @@ def _guarded(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return GOOD
     except AssayError as error:
-        print(f"assay: {error}", file=sys.stderr)
         if _debugging():
-            raise
+            import traceback
+
+            traceback.print_exc()
+        print(f"assay: {error}", file=sys.stderr)
         return USAGE if isinstance(error, RequestError) else NO
 
 
