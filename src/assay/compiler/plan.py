@@ -214,7 +214,9 @@ def _barriers(steps: Sequence[_Step], aliases: Mapping[str, str]) -> list[bool]:
         barrier = clashes(written, step.reads) or clashes(written, changed) or clashes(read, changed)
         if barrier:
             written, read = {}, {}
-        written.update(dict.fromkeys(map(memory, step.writes), step.rows))
-        read.update(dict.fromkeys(map(memory, step.reads), step.rows))
+        for found, names in ((written, step.writes), (read, step.reads)):
+            for name in map(memory, names):
+                # None: by several kinds of rows, so that whoever comes next waits.
+                found[name] = step.rows if found.get(name, step.rows) == step.rows else None
         barriers.append(barrier)
     return barriers

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import os
 import platform
 import threading
 import weakref
+from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from assay.errors import HardwareFault
 from assay.kernels.cache import Progress, addresses
@@ -41,7 +42,7 @@ class Team:
         self._lead, self._work, self._dismiss = (ENTRY(address) for address in entries.values())
         self._lock = threading.Lock()
         self._process = -1
-        self._workers: list[threading.Thread] = []
+        self._end: weakref.finalize[..., Team] | None = None
         self._control = np.zeros(0, np.int64)
         self._address = 0
         _teams.add(self)
@@ -61,15 +62,11 @@ class Team:
             return int(control[CONTROL.FAULT // 8])
 
     def close(self) -> None:
-        """Let the workers return; the next run starts new ones."""
+        """Let the workers return; the next run starts new ones. A team that nobody holds any more closes."""
         with self._lock:
-            if self._process == os.getpid() and self._workers:
-                self._control[CONTROL.STOP // 8] = 1
-                self._dismiss(self._control.ctypes.data, 0, self.nthreads)
-                for worker in self._workers:
-                    worker.join()
+            if self._end:
+                self._end()
             self._process = -1
-            self._workers = []
 
     def _start(self) -> None:
         raw = np.zeros(CONTROL.BYTES // 8 + 8, np.int64)
@@ -83,18 +80,43 @@ class Team:
         self._control[CONTROL.FUTEX // 8] = futex
         self._control[CONTROL.YIELD // 8] = sched_yield
         self._process = os.getpid()
-        self._workers = []
+        workers = []
         for tid in range(1, self.nthreads):
             arguments = (self._control.ctypes.data, tid, self.nthreads)
             worker = threading.Thread(target=self._work, args=arguments, name=f"assay-{tid}", daemon=True)
             worker.start()
-            self._workers.append(worker)
+            workers.append(worker)
+        self._end = weakref.finalize(
+            self, _stop, self._process, self._control, self._dismiss, self.nthreads, workers
+        )
+
+    def _forget(self) -> None:
+        """In a child process after a fork: no worker came along, and whoever held the lock didn't either."""
+        self._lock = threading.Lock()
+        self._process = -1
+
+
+def _stop(
+    process: int,
+    control: NDArray[np.int64],
+    dismiss: Callable[[int, int, int], None],
+    nthreads: int,
+    workers: list[threading.Thread],
+) -> None:
+    """Let a team's workers return: at its end, or at the interpreter's."""
+    if process == os.getpid():
+        control[CONTROL.STOP // 8] = 1
+        dismiss(control.ctypes.data, 0, nthreads)
+        for worker in workers:
+            worker.join()
 
 
 _teams: weakref.WeakSet[Team] = weakref.WeakSet()
 
 
-@atexit.register
-def _close_all() -> None:
+def _forget_all() -> None:
     for team in list(_teams):
-        team.close()
+        team._forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)

@@ -1,0 +1,229 @@
+"""Plans: barriers where data flows between threads, memory that nobody uses twice at once, chains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from assay.compiler import chain
+from assay.compiler.plan import Compiler, Launch, Plan, _barriers, _Step, choose
+from assay.errors import ContractError
+from assay.graph.dim import Dim
+from assay.graph.graph import Node, ValueType
+from assay.ops.builder import Builder
+from assay.ops.operator import Kernel, Site
+from assay.ops.resolution import resolve
+from assay.tensor.dtype import F32
+from compiler.graphs import Sample, samples
+
+ROWS = (None, Dim.of("T"), Dim.of("R"))
+
+
+step_choices = st.lists(
+    st.tuples(st.integers(1, 2**8 - 1), st.sampled_from((0, 1, 2)), st.sampled_from(ROWS)),
+    min_size=1,
+    max_size=10,
+)
+"""For each step: which of the newest values it reads, which state it changes if any, its rows."""
+
+
+def steps_of(choices: list[tuple[int, int, Dim | None]]) -> tuple[list[_Step], dict[str, str]]:
+    """Steps over a few values and two states, which some of them change in place."""
+    aliases: dict[str, str] = {}
+    current = {"state1": "state1", "state2": "state2"}
+    values = ["x0", "x1"]
+    steps = []
+    for index, (mask, changes, rows) in enumerate(choices):
+        readable = [*current.values(), *values[-3:]]
+        reads = [name for bit, name in enumerate(readable) if mask >> bit & 1]
+        name = f"v{index}"
+        if changes:
+            state = f"state{changes}"
+            reads = [*(read for read in reads if read != current[state]), current[state]]
+            aliases[name], current[state] = state, name
+        else:
+            values.append(name)
+        steps.append(_Step("k", (), (index,), tuple(reads), (name,), rows, 0))
+    return steps, aliases
+
+
+def races(
+    steps: Sequence[_Step], barriers: Sequence[bool], aliases: Mapping[str, str]
+) -> Iterator[tuple[int, int]]:
+    """Pairs of steps that some interleaving of the threads runs in the wrong order.
+
+    Between two barriers each thread runs its shares of the steps in order, at any speed. So two steps without
+    a barrier between are ordered only where one thread does both: on the same rows, divided alike.
+    """
+
+    def memory(names: Sequence[str]) -> set[str]:
+        return {aliases.get(name, name) for name in names}
+
+    for later in range(len(steps)):
+        for earlier in range(later):
+            if any(barriers[earlier + 1 : later + 1]):
+                continue
+            one, other = steps[earlier], steps[later]
+            changed = memory(one.writes) & (memory(other.reads) | memory(other.writes))
+            changed |= memory(one.reads) & memory(other.writes)
+            if changed and (one.rows is None or one.rows != other.rows):
+                yield earlier, later
+
+
+@given(step_choices)
+def test_no_interleaving_breaks_a_dependency(choices: list[tuple[int, int, Dim | None]]) -> None:
+    steps, aliases = steps_of(choices)
+    barriers = _barriers(steps, aliases)
+    assert list(races(steps, barriers, aliases)) == []
+
+
+@given(step_choices)
+def test_barriers_are_needed(choices: list[tuple[int, int, Dim | None]]) -> None:
+    """Without any one of them there is a race: waiting costs time."""
+    steps, aliases = steps_of(choices)
+    barriers = _barriers(steps, aliases)
+    for index, barrier in enumerate(barriers):
+        if barrier:
+            fewer = [*barriers[:index], False, *barriers[index + 1 :]]
+            assert list(races(steps, fewer, aliases)), index
+
+
+def test_barriers_by_hand() -> None:
+    t = Dim.of("T")
+    steps = [
+        _Step("a", (), (0,), ("x",), ("a",), t, 0),
+        _Step("b", (), (1,), ("a",), ("b",), t, 0),  # the same rows as a: no barrier
+        _Step("c", (), (2,), ("b",), ("c",), None, 0),  # any thread reads any row of b
+        _Step("d", (), (3,), ("b",), ("d",), None, 0),  # nothing new
+        _Step("e", (), (4,), ("c",), ("e",), t, 0),  # c is written by any thread
+        _Step("f", (), (5,), ("state",), ("f",), None, 0),
+        _Step("g", (), (6,), ("state",), ("g",), t, 0),
+        _Step("h", (), (7,), ("x", "state"), ("state'1",), t, 0),  # f may still read the state
+    ]
+    assert _barriers(steps, {"state'1": "state"}) == [False, False, True, False, True, False, False, True]
+
+
+def ranges(plan: Plan, launch: Launch) -> tuple[set[tuple[int, int, str]], set[tuple[int, int, str]]]:
+    """The places (begin, end, value) in the arena that a launch reads and writes."""
+    graph = plan.graph
+    nodes = [graph.nodes[index] for index in launch.nodes]
+    inner = {name for node in nodes[:-1] for name in node.outputs}
+    reads = {name for node in nodes for name in node.inputs} - inner
+    writes = {name for node in nodes for name in node.outputs} - inner
+
+    def places(names: set[str]) -> set[tuple[int, int, str]]:
+        return {
+            (plan.offsets[name], plan.offsets[name] + graph.types[name].nbytes(plan.bound), name)
+            for name in names
+            if name in plan.offsets
+        }
+
+    return places(reads), places(writes)
+
+
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@given(samples(), st.sampled_from((0, 64)))
+def test_no_value_is_overwritten_while_it_is_needed(sample: Sample, gap: int) -> None:
+    """Launches between two barriers may run at once: what one writes, another touches as that value alone."""
+    compiler = Compiler(sample.graph)
+    plan = compiler.plan(dict.fromkeys(sample.graph.symbols, 64), gap=gap)
+    owner: dict[int, str] = {}
+    phases: list[list[Launch]] = [[]]
+    for launch in plan.launches:
+        if launch.barrier:
+            phases.append([])
+        phases[-1].append(launch)
+    for phase in phases:
+        touched = [ranges(plan, launch) for launch in phase]
+        for number, (_, writes) in enumerate(touched):
+            for other, (reads, also) in enumerate(touched):
+                for begin, end, name in writes:
+                    for left, right, value in reads | also:
+                        if other != number and begin < right and left < end:
+                            assert name == value
+    # In order: nobody reads a place after another value was put there.
+    for launch in plan.launches:
+        reads, writes = ranges(plan, launch)
+        for begin, _, name in reads:
+            assert owner.get(begin, name) == name
+        for begin, end, name in writes:
+            for place in [place for place in owner if begin <= place < end]:
+                del owner[place]
+            owner[begin] = name
+    for name in sample.graph.outputs:
+        assert owner.get(plan.offsets.get(name, -1), name) == name
+
+
+def test_symbols_stay_words_that_each_run_fills() -> None:
+    b = Builder("g")
+    x = b.input("x", F32, "T", 64)
+    b.output(b.op("rms_norm", x, b.weight("w", F32, 64), epsilon=1e-5))
+    plan = Compiler(b.graph()).plan({"T": 8})
+    (launch,) = plan.launches
+    assert Dim.of("T") in launch.arguments and 64 in launch.arguments and 8 not in launch.arguments
+    assert plan.arena >= 2 * 8 * 64 * 4
+
+
+def chain_lengths(graph_of: Builder) -> list[int]:
+    graph = graph_of.graph()
+    return [len(group) for group in chain.chains(graph, [resolve(node, graph.types) for node in graph.nodes])]
+
+
+def elementwise(links: int) -> Builder:
+    b = Builder("g")
+    x = b.input("x", F32, "T", 8)
+    for _ in range(links):
+        x = b.op("silu", x)
+    b.output(x)
+    return b
+
+
+def test_chains_are_neighbours_whose_values_nobody_else_reads() -> None:
+    assert chain_lengths(elementwise(3)) == [3]
+    assert chain_lengths(elementwise(chain.MOST + 2)) == [chain.MOST, 2]
+    b = elementwise(3)
+    b.output("x0")
+    assert chain_lengths(b) == [1, 2], "an output must be stored"
+    b = elementwise(2)
+    b.output(b.op("add", "x0", "x1"))
+    assert chain_lengths(b) == [1, 1, 1], "x0 is read twice, x1 is an output"
+    b = Builder("g")
+    x, w = b.input("x", F32, "T", 32), b.weight("w", F32, 32, 32)
+    b.output(b.op("silu", b.op("linear", b.op("silu", x), w)))
+    assert chain_lengths(b) == [1, 1, 1]
+    b = Builder("g")
+    x, y = b.input("x", F32, "T", 32), b.input("y", F32, "R", 32)
+    b.op("silu", x)
+    b.output(b.op("silu", y))
+    assert chain_lengths(b) == [1, 1], "other rows, another chain"
+
+
+def test_a_chain_never_needs_more_registers_than_there_are() -> None:
+    b = Builder("g")
+    x = b.input("x", F32, "T", 8)
+    for number in range(12):
+        x = b.op("add", x, b.input(f"y{number}", F32, "T", 8))
+    b.output(x)
+    graph = b.graph()
+    groups = chain.chains(graph, [resolve(node, graph.types) for node in graph.nodes])
+    for group in groups:
+        program = chain.program(graph, group)
+        registers = {target for _, target, _, _ in program.instructions}
+        assert max(registers) < chain.REGISTERS
+    assert [index for group in groups for index in group] == list(range(12))
+    assert all(one[-1] + 1 == other[0] for one, other in pairwise(groups))
+
+
+def test_no_kernel_is_an_error_that_says_what_would_do() -> None:
+    kernels = tuple(
+        Kernel(name, lambda site: (), f"it is {name}", lambda site: False) for name in ("monday", "sunday")
+    )
+    site = Site((ValueType.of(F32, 3),), (), {}, {}, {})
+    with pytest.raises(ContractError) as caught:
+        choose(Node("rest", (), ("y",), name="n"), kernels, site)
+    assert caught.value.place == 'node "n" (rest)'
+    assert caught.value.want == "it is monday; or it is sunday" and "float32[3]" in caught.value.got
