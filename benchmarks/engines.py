@@ -20,9 +20,8 @@ from assay.errors import HardwareFault
 ROOT = Path(__file__).parent.parent
 PAUSE = 0.1
 """Seconds between two measurements: whoever spins after its work has stopped by then."""
-DISTURBED = 0.05
-"""A measurement is taken again when others used more than this share of the processors meanwhile."""
-ATTEMPTS = 3
+DISTURBED = 0.1
+"""A measurement is taken once more when others used more than this share of the processors meanwhile."""
 
 
 class Process:
@@ -101,14 +100,14 @@ class Work:
     figure: str
     arguments: Sequence[Mapping[str, object]]
     tokens: int
-    trials: int = 3
-    """Runs of each setting when the best is looked for."""
+    trials: Sequence[Mapping[str, object]]
+    """What each setting is tried on when the best is looked for: less, where the whole takes long."""
 
     def rate(self, engine: Process, index: int) -> tuple[float, float]:
         """Tokens per second, and the share of the processors that others used meanwhile."""
         time.sleep(PAUSE)
         before, began = _busy(), time.perf_counter()
-        seconds, cpu = engine.timed(self.figure, **self.arguments[index % len(self.arguments)])
+        seconds, cpu = engine.timed(self.figure, **self.arguments[index])
         elapsed = time.perf_counter() - began
         foreign = (_busy() - before - cpu) / (elapsed * (os.cpu_count() or 1))
         return self.tokens / float(str(seconds)), max(0.0, foreign)
@@ -124,10 +123,11 @@ def best_variants(engines: Sequence[Process], work: Work) -> dict[str, Series]:
         for variant in variants:
             engine.call("configure", figure=work.figure, variant=variant)
             if len(variants) > 1:
-                found.append((max(work.rate(engine, index)[0] for index in range(work.trials)), variant))
-        best = max(found, key=lambda pair: pair[0])[1] if found else variants[0]
+                times = [float(str(engine.call(work.figure, **trial))) for trial in work.trials]
+                found.append((min(times), variant))
+        best = min(found, key=lambda pair: pair[0])[1] if found else variants[0]
         engine.call("configure", figure=work.figure, variant=best)
-        work.rate(engine, 0)
+        engine.call(work.figure, **work.trials[0])
         chosen[engine.name] = Series(best)
     return chosen
 
@@ -138,7 +138,7 @@ def measure(engines: Sequence[Process], work: Work, rounds: int) -> dict[str, Se
     for index in range(rounds):
         for engine in engines:
             tries = [work.rate(engine, index)]
-            while tries[-1][1] > DISTURBED and len(tries) < ATTEMPTS:
+            if tries[0][1] > DISTURBED:
                 tries.append(work.rate(engine, index))
             rate, foreign = min(tries, key=lambda pair: pair[1])
             found[engine.name].rates.append(rate)

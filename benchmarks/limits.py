@@ -32,6 +32,10 @@ class Limits:
     int8: float
     float32: float
 
+    def best(self, other: Limits) -> Limits:
+        """The better of two measurements, one by one."""
+        return Limits(*map(max, asdict(self).values(), asdict(other).values()))
+
     def figures(self) -> dict[str, float]:
         """Rounded, in units of 10⁹."""
         return {name: round(value / 1e9, 1) for name, value in asdict(self).items()}

@@ -27,7 +27,7 @@ SEED = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print. Returns 1 when an engine doesn't compute the same model."""
+    """Measure and print. Returns 1 when Assay is too far from float32 arithmetic."""
     asked = _parser().parse_args(arguments)
     conditions = machine.conditions(asked.threads, SEED) | {"rounds": asked.rounds}
     found: report.Found = {"conditions": conditions, "files": {}}
@@ -44,14 +44,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for file in asked.files:
         one = _file(file, peers, asked)
         found["files"][file] = one
-        good = good and all(agreement["good"] for agreement in one["correctness"].values())
+        good = good and one["correctness"]["assay"]["good"]
+        _write(asked.json, found)
     if "start" in asked.figures:
         times = starts.later(asked.threads, asked.rounds)
         found["start"] = {"later": times, "first": starts.first(asked.threads)}
         report.start(found["start"])
-    if asked.json:
-        asked.json.write_text(json.dumps(found, indent=1), "utf-8")
+        _write(asked.json, found)
     return 0 if good else 1
+
+
+def _write(path: Path | None, found: report.Found) -> None:
+    if path:
+        path.write_text(json.dumps(found, indent=1), "utf-8")
 
 
 def _file(name: str, peers: Sequence[str], asked: argparse.Namespace) -> report.Found:
@@ -75,22 +80,18 @@ def _file(name: str, peers: Sequence[str], asked: argparse.Namespace) -> report.
             "figures": {},
         }
         report.correctness(agreements)
-        before = limits.measure(asked.threads)
-        works = _works(asked, name)
-        series = {work.figure: measure(engines, work, asked.rounds) for work in works}
-        # Measured before and after: what the machine gives changes while others share it.
-        after = limits.measure(asked.threads)
-        best = limits.Limits(*map(max, asdict(before).values(), asdict(after).values()))
-        found["limits"] = best.figures()
-        report.limits(best)
-        least = {
-            "prefill": cost.prefill(best, PROMPT),
-            "decode": NEW * cost.decode(best),
-            "batch": cost.batch(best, SEQUENCES, EACH_PROMPT, EACH_NEW),
-        }
-        for work in works:
+        for work in _works(asked, name):
+            before = limits.measure(asked.threads)
+            series = measure(engines, work, asked.rounds)
+            # Measured before and after: what the machine gives changes while others share it.
+            best = before.best(limits.measure(asked.threads))
+            least = {
+                "prefill": cost.prefill(best, PROMPT),
+                "decode": NEW * cost.decode(best),
+                "batch": cost.batch(best, SEQUENCES, EACH_PROMPT, EACH_NEW),
+            }
             limit = work.tokens / least[work.figure]
-            found["figures"][work.figure] = report.figure(name, work.figure, series[work.figure], limit)
+            found["figures"][work.figure] = report.figure(name, work.figure, series, best, limit)
         if "python" in asked.figures:
             found["python"] = [
                 float(str(assay.call("outside", tokens=prompt, count=NEW)))
@@ -109,17 +110,16 @@ def _file(name: str, peers: Sequence[str], asked: argparse.Namespace) -> report.
 
 def _works(asked: argparse.Namespace, name: str) -> list[Work]:
     """What is timed on this file."""
-    rounds = range(max(3, asked.rounds))
-    longs = text.random_prompts(SEED, len(rounds), PROMPT)
-    shorts = text.random_prompts(SEED + 1, len(rounds), SHORT)
-    manys = [text.random_prompts(SEED + 2 + index, SEQUENCES, EACH_PROMPT) for index in rounds]
-    works = [
-        Work("prefill", [{"tokens": prompt} for prompt in longs], PROMPT),
-        Work("decode", [{"tokens": prompt, "count": NEW} for prompt in shorts], NEW),
-    ]
+    longs = [{"tokens": prompt} for prompt in text.random_prompts(SEED, asked.rounds, PROMPT)]
+    shorts = text.random_prompts(SEED + 1, asked.rounds, SHORT)
+    decodes = [{"tokens": prompt, "count": NEW} for prompt in shorts]
+    works = [Work("prefill", longs, PROMPT, longs[:3]), Work("decode", decodes, NEW, decodes[:2])]
     if name in asked.batch_files:
-        arguments = [{"prompts": prompts, "count": EACH_NEW} for prompts in manys]
-        works.append(Work("batch", arguments, SEQUENCES * (EACH_PROMPT + EACH_NEW), trials=1))
+        many = text.random_prompts(SEED + 2, asked.rounds * SEQUENCES, EACH_PROMPT)
+        groups = [many[start : start + SEQUENCES] for start in range(0, len(many), SEQUENCES)]
+        batches = [{"prompts": group, "count": EACH_NEW} for group in groups]
+        trial = {"prompts": groups[0][: SEQUENCES // 2], "count": EACH_NEW // 4}
+        works.append(Work("batch", batches, SEQUENCES * (EACH_PROMPT + EACH_NEW), [trial]))
     return [work for work in works if work.figure in asked.figures]
 
 

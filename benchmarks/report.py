@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks import starts
 from benchmarks.correctness import PREFIXES, Agreement
-from benchmarks.engines import Series
+from benchmarks.engines import DISTURBED, Series
 from benchmarks.limits import Cost, Limits
 
 Found = dict[str, Any]
@@ -50,17 +50,10 @@ def correctness(agreements: Mapping[str, Agreement]) -> None:
         print(f"    {engine:<9} {divergence:<32} {agreement.same_tokens}/{PREFIXES}{verdict}")
 
 
-def limits(found: Limits) -> None:
-    print(
-        f"  limits: read {found.read / 1e9:.1f} GB/s ({found.read_one / 1e9:.1f} with one thread), "
-        f"int8 {found.int8 / 1e9:.0f} Gop/s, float32 {found.float32 / 1e9:.0f} GFLOP/s"
-    )
-
-
-def figure(name: str, what: str, series: Mapping[str, Series], limit: float) -> Found:
+def figure(name: str, what: str, series: Mapping[str, Series], limits: Limits, limit: float) -> Found:
     """Print tokens per second (least, median, most), the share of the limit, and Assay's ratios by round."""
-    print(f"  {TITLES[what]}: limit {limit:,.0f} tokens/s")
-    found: Found = {"limit": limit, "engines": {}, "ratios": {}}
+    print(f"  {TITLES[what]}: limit {limit:,.0f} tokens/s at {_limits(limits)}")
+    found: Found = {"limits": limits.figures(), "limit": limit, "engines": {}, "ratios": {}}
     for engine, one in series.items():
         settled = ", ".join(f"{key} {value}" for key, value in one.variant.items())
         busy = max(one.foreign)
@@ -68,7 +61,7 @@ def figure(name: str, what: str, series: Mapping[str, Series], limit: float) -> 
         print(
             f"    {engine:<9} {_three(one.rates, ',.1f')} tokens/s, {share:4.0%} of the limit"
             + (f"   ({settled})" if settled else "")
-            + (f"   disturbed: others used up to {busy:.0%}" if busy > 0.05 else "")
+            + (f"   disturbed: others used up to {busy:.0%}" if busy > DISTURBED else "")
         )
         found["engines"][engine] = {"rates": one.rates, "variant": dict(one.variant), "foreign": one.foreign}
     for peer, one in series.items():
@@ -105,3 +98,8 @@ def start(found: Mapping[str, Any]) -> None:
 
 def _three(values: list[float], form: str) -> str:
     return " / ".join(format(value, form) for value in (min(values), median(values), max(values)))
+
+
+def _limits(found: Limits) -> str:
+    reads = f"{found.read / 1e9:.1f} GB/s ({found.read_one / 1e9:.1f} with one thread)"
+    return f"{reads}, int8 {found.int8 / 1e9:.0f} Gop/s, float32 {found.float32 / 1e9:.0f} GFLOP/s"

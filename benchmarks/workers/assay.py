@@ -107,7 +107,7 @@ class Assay:
                 engine.step()
         ended = time.perf_counter()
         tokens = sequences[0].tokens[len(prompts[0]) : len(prompts[0]) + count]
-        return first - began, ended - first, tokens.tolist()
+        return first - began, ended - first, list(tokens)
 
 
 if __name__ == "__main__":

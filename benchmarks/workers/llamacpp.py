@@ -40,7 +40,7 @@ class LlamaCpp:
             return [{"flash": on, "ubatch": 512} for on in flash]
         if figure == "prefill":
             return [{"flash": on, "ubatch": size} for on in flash for size in (64, 128, 256, 512)]
-        kinds = [("enabled", 512, True), ("disabled", 512, True), ("disabled", 512, False)]
+        kinds = [("enabled", 512, True), ("disabled", 512, False)]
         kinds += [("enabled", size, False) for size in (128, 512, 2048)]
         return [{"flash": on, "ubatch": size, "unified": unified} for on, size, unified in kinds]
 

@@ -26,14 +26,11 @@ class OpenVino:
         return {"openvino-genai": genai.__version__, "openvino": ov.__version__}
 
     def variants(self, figure: str) -> list[dict[str, object]]:
-        caches = ("u8", "f16")
+        kinds: list[tuple[str, int]] = [("u8", 4096), ("f16", 4096)]
         if figure == "batch":
-            return [
-                {"backend": "PA", "cache": cache, "tokens": size}
-                for cache in caches
-                for size in (256, 1024, 4096)
-            ]
-        return [{"backend": "PA", "cache": cache, "tokens": 4096} for cache in caches] + [{"backend": "SDPA"}]
+            kinds = [("u8", 1024), ("f16", 1024), ("f16", 4096)]
+        paged = [{"backend": "PA", "cache": cache, "tokens": size} for cache, size in kinds]
+        return paged if figure == "batch" else [*paged, {"backend": "SDPA"}]
 
     def load(self, path: str, threads: int) -> None:
         self.path, self.threads = path, threads
