@@ -18,10 +18,7 @@ def test_progress_is_told_before_and_after_each_kernel(
     def hear(ready: int, wanted: int, name: str) -> None:
         told.append((ready, wanted, name))
 
-    names = ["norm.rms_norm", "move.gather_rows"]
-    cache.objects(names, target.current(), hear)
-    assert told[0] == (0, 2, "")
-    assert [(ready, wanted) for ready, wanted, _ in told[1:]] == [(1, 2), (2, 2)]
-    assert {name for _, _, name in told[1:]} == set(names)
-    cache.objects(names, target.current(), hear)
-    assert len(told) == 3
+    for _ in range(2):
+        cache.objects(["move.gather_rows"], target.current(), hear)
+    # The second time there is nothing to wait for.
+    assert told == [(0, 1, ""), (1, 1, "move.gather_rows")]
