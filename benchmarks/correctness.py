@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from benchmarks.engines import Process
 
 PREFIXES = 16
-"""Places of the text where each engine is asked for the next token."""
+"""Places of the text where the next tokens are compared."""
 BOUND = 0.01
 """Most that an engine's mean divergence may be: about three times what 8-bit activations cost."""
 
@@ -49,12 +49,13 @@ def check(assay: Process, engines: Sequence[Process], tokens: list[int]) -> dict
             engine.call("configure", figure="prefill", variant=_first(engine))
             mean = most = None
             if engine.call("logits", tokens=tokens, path=path):
-                divergence = kullback_leibler(exact, np.load(path))
+                logits = np.load(path)
+                divergence = kullback_leibler(exact, logits)
                 mean, most = float(divergence.mean()), float(divergence.max())
-            same = sum(
-                engine.call("greedy", tokens=tokens[:end], count=1) == [token]
-                for end, token in zip(ends, wanted, strict=True)
-            )
+                likeliest = [int(logits[end - 1].argmax()) for end in ends]
+            else:
+                likeliest = [_next(engine, tokens[:end]) for end in ends]
+            same = sum(ours == token for ours, token in zip(likeliest, wanted, strict=True))
             found[engine.name] = Agreement(mean, most, same)
     return found
 
@@ -76,3 +77,9 @@ def _first(engine: Process) -> object:
     variants = engine.call("variants", figure="prefill")
     assert isinstance(variants, list)
     return variants[0]
+
+
+def _next(engine: Process, tokens: list[int]) -> int:
+    answer = engine.call("greedy", tokens=tokens, count=1)
+    assert isinstance(answer, list)
+    return int(answer[0])
