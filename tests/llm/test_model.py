@@ -29,7 +29,8 @@ def load(smollm2_path: Path) -> Load:
     def get(**options: object) -> LanguageModel:
         key = json.dumps(options, sort_keys=True)
         if key not in models:
-            models[key] = assay.load(smollm2_path, **{"threads": 2, "context": 2048, **options})  # type: ignore[arg-type]
+            chosen = {"threads": 2, "context": 2048, **options}
+            models[key] = assay.load(smollm2_path, **chosen)  # type: ignore[arg-type]
         return models[key]
 
     return get

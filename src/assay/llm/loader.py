@@ -115,7 +115,7 @@ class _Weights:
 
 def _executor(graph: Graph, device: Cpu, weights: Mapping[str, Buffer], compiled: Compiled) -> Executor:
     """An executor whose kernels are compiled, before any weight is read: a failure comes early."""
-    states = {name: device.allocate(graph.types[name].nbytes({}), owner=name) for name in graph.states}
+    states = {name: device.reserve(graph.types[name].nbytes({}), owner=name) for name in graph.states}
     executor = Executor(graph, device, weights, states, engines.buckets())
     packing = {pack_kernel(graph.types[name].dtype) for name in panels(graph)}
     executor.prepare([{"T": 1, "S": 1, "R": 1}], compiled, also=sorted(packing))

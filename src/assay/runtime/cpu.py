@@ -29,15 +29,22 @@ class Cpu:
         guard: bool = False,
         progress: Progress | None = None,
     ) -> None:
-        """`capacity` is the pool's, by default the machine's memory; `guard` puts red zones around each
+        """`capacity` is each pool's, by default the machine's memory; `guard` puts red zones around each
         buffer.
         """
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         self.pool = Pool(capacity or memory, guard=guard)
+        self._sparse = Pool(capacity or memory, huge_pages=False, guard=guard)
         self.team = Team(threads, progress)
 
     def allocate(self, nbytes: int, *, owner: str, alignment: int = 64) -> Buffer:
         return self.pool.allocate(nbytes, owner=owner, alignment=alignment)
+
+    def reserve(self, nbytes: int, *, owner: str) -> Buffer:
+        """Memory of which only parts will be used, such as a cache: it takes small pages as they are touched,
+        where a large page in each layer's part would take megabytes for the first token.
+        """
+        return self._sparse.allocate(nbytes, owner=owner)
 
     def copy_in(self, target: Buffer, source: NDArray[np.generic], *, offset: int = 0) -> None:
         target.array(source.dtype, source.shape, offset=offset)[...] = source
