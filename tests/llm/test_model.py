@@ -21,28 +21,6 @@ Answer = tuple[list[int], list[float]]
 Load = Callable[..., LanguageModel]
 
 
-@pytest.fixture(scope="module")
-def load(smollm2_path: Path) -> Load:
-    """Models by their options, each loaded once."""
-    models: dict[str, LanguageModel] = {}
-
-    def get(**options: object) -> LanguageModel:
-        key = json.dumps(options, sort_keys=True)
-        if key not in models:
-            chosen = {"threads": 2, "context": 2048, **options}
-            models[key] = assay.load(smollm2_path, **chosen)  # type: ignore[arg-type]
-        return models[key]
-
-    return get
-
-
-@pytest.fixture(scope="module")
-def text() -> list[int]:
-    """500 tokens of prose."""
-    tokens: list[int] = np.load(GOLDEN / "logits.npz")["tokens"].tolist()
-    return tokens
-
-
 def log_softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:
     x = logits.astype(np.float64)
     x -= x.max(axis=-1, keepdims=True)

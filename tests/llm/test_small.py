@@ -1,0 +1,236 @@
+"""A tiny llama: as transformers computes it, and its engines under random arrivals, cuts and few pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from assay.errors import PrecisionOverflow, RequestError
+from assay.kernels.sizes import PAGE
+from assay.llm.engine import Engine
+from assay.llm.request import Sampling
+from assay.llm.sequence import Sequence, State
+from assay.runtime.cpu import Cpu
+from assay.tensor.dtype import F16, F32, Q4_1, Q8_0
+from llm.small import GOLDEN, Small
+
+Request = tuple[tuple[int, ...], Sampling]
+Answer = tuple[list[int], list[float]]
+
+
+@pytest.fixture(scope="module")
+def device() -> Iterator[Cpu]:
+    made = Cpu(2, capacity=1 << 30)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def small(device: Cpu) -> Small:
+    return Small(device, Q8_0, F16)
+
+
+@pytest.fixture(scope="module")
+def alone(small: Small) -> dict[Request, Answer]:
+    """Answers of requests that ran alone, kept from test to test."""
+    return {}
+
+
+def answer_alone(small: Small, kept: dict[Request, Answer], request: Request) -> Answer:
+    if request not in kept:
+        engine = small.engine(pages=8)
+        sequence = engine.add(*request)
+        while engine.busy:
+            engine.step()
+        kept[request] = answer(sequence)
+    return kept[request]
+
+
+def answer(sequence: Sequence) -> Answer:
+    return sequence.tokens[sequence.prompt_length :], list(sequence.logprobs)
+
+
+def logits(engine: Engine, tokens: list[int]) -> NDArray[np.float32]:
+    out = np.empty((len(tokens), engine.vocabulary), np.float32)
+
+    def take(first: int, rows: NDArray[np.float32]) -> None:
+        out[first : first + len(rows)] = rows
+
+    engine.logits(tokens, take)
+    return out
+
+
+def test_logits_are_those_of_transformers(device: Cpu) -> None:
+    """In float32 both are exact to rounding: 1e-4 of the greatest magnitude is a thousand times that."""
+    tokens = np.load(GOLDEN / "tokens.npy").tolist()
+    positions, expected = np.load(GOLDEN / "positions.npy"), np.load(GOLDEN / "output.npy")
+    found = logits(Small(device, F32, F32).engine(), tokens)[positions]
+    assert np.abs(found - expected).max() <= 1e-4 * np.abs(expected).max()
+
+
+def test_a_sum_of_every_token_is_attended_to(device: Cpu) -> None:
+    """The last position's logits change with the first token: nothing of a long context is lost."""
+    engine = Small(device, F32, F32).engine()
+    tokens = np.random.default_rng(1).integers(0, 320, 500).tolist()
+    changed = [(tokens[0] + 1) % 320, *tokens[1:]]
+    first, second = logits(engine, tokens), logits(engine, changed)
+    assert (first[-1] != second[-1]).any() and (first[0] != second[0]).any()
+
+
+requests = st.builds(
+    lambda length, salt, drawn, kind, seed: (
+        tuple(np.random.default_rng(salt).integers(0, 320, length).tolist()),
+        Sampling(max_tokens=drawn, seed=seed, **kind),
+    ),
+    st.one_of(st.integers(1, 12), st.integers(1, 140)),
+    st.integers(0, 5),
+    st.integers(1, 70),
+    st.sampled_from(
+        ({}, {"temperature": 1.0}, {"temperature": 0.7, "top_k": 9}, {"temperature": 1.3, "top_p": 0.8})
+    ),
+    st.integers(0, 3),
+)
+actions = st.lists(st.one_of(requests, st.just("step"), st.integers(0, 7)), min_size=1, max_size=40)
+"""Add a request, step, or cancel the nth living sequence."""
+
+
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@given(script=actions, pages=st.integers(2, 9), budget=st.sampled_from((1, 5, 64, 512)))
+def test_any_order_of_events_gives_each_request_its_own_answer(
+    small: Small, alone: dict[Request, Answer], script: list[object], pages: int, budget: int
+) -> None:
+    """The books agree after each step, a step is one run, what finishes has the tokens that it has alone."""
+    engine = small.engine(pages=pages, context=256, budget=budget)
+    living: list[tuple[Sequence, Request]] = []
+
+    def step() -> None:
+        runs = engine.executor.runs
+        before = {sequence.number: sequence.length for sequence, _ in living}
+        drawn = engine.step()
+        assert engine.executor.runs - runs == (1 if engine.busy or drawn else 0)
+        engine.check_integrity()
+        grown = {item.number for item, _ in living if item.length > before[item.number]}
+        assert {item.sequence.number for item in drawn} == grown
+        for sequence, request in [item for item in living if item[0].state is State.FINISHED]:
+            living.remove((sequence, request))
+            assert answer(sequence) == answer_alone(small, alone, request)
+
+    for action in script:
+        if isinstance(action, tuple):
+            needed = len(action[0]) + (action[1].max_tokens or 1)
+            if needed > min(256, pages * PAGE):
+                with pytest.raises(RequestError, match="the context is too long"):
+                    engine.add(*action)
+            else:
+                living.append((engine.add(*action), action))
+        elif isinstance(action, int):
+            if action < len(living):
+                sequence, request = living.pop(action)
+                engine.cancel(sequence)
+                engine.check_integrity()
+                done, own = answer(sequence), answer_alone(small, alone, request)
+                assert done == (own[0][: len(done[0])], own[1][: len(done[1])])
+        elif engine.busy:
+            step()
+    for _ in range(5000):
+        if not engine.busy:
+            break
+        step()
+    assert not engine.busy and not living, "an engine that gets nowhere"
+    assert engine.pages.free == engine.pages.count
+
+
+def test_sequences_give_way_and_start_again(small: Small, alone: dict[Request, Answer]) -> None:
+    """Four sequences that grow to three pages each, and five pages: some must give theirs back."""
+    engine = small.engine(pages=5, context=256)
+    wanted = [
+        (tuple(range(index, index + 60)), Sampling(max_tokens=100, temperature=1.0, seed=index))
+        for index in range(4)
+    ]
+    sequences = [engine.add(*request) for request in wanted]
+    preempted = 0
+    while engine.busy:
+        before = [sequence.computed for sequence in sequences]
+        engine.step()
+        engine.check_integrity()
+        preempted += sum(
+            sequence.computed < computed and sequence.state is not State.FINISHED
+            for sequence, computed in zip(sequences, before, strict=True)
+        )
+    assert preempted > 0
+    assert [answer(sequence) for sequence in sequences] == [
+        answer_alone(small, alone, request) for request in wanted
+    ]
+
+
+@pytest.mark.parametrize("dtype", [F32, F16, Q4_1])
+def test_cuts_anywhere_change_no_logit(device: Cpu, dtype: object) -> None:
+    """All positions' logits in one piece, and in pieces of each length that a budget gives."""
+    model = Small(device, dtype, F16)  # type: ignore[arg-type]
+    prompt = np.random.default_rng(2).integers(0, 320, 200).tolist()
+    whole = logits(model.engine(), prompt)
+    for budget in (1, 7, 33, 64, 100):
+        engine = model.engine(budget=budget)
+        sequence = engine.add(prompt, Sampling(max_tokens=1))
+        while not (drawn := engine.step()):
+            pass
+        assert drawn[0].token == int(whole[-1].argmax()), budget
+        assert sequence.logprobs == answer_of_whole(model, prompt), budget
+
+
+def answer_of_whole(model: Small, prompt: list[int]) -> list[float]:
+    engine = model.engine()
+    sequence = engine.add(prompt, Sampling(max_tokens=1))
+    engine.step()
+    return list(sequence.logprobs)
+
+
+def test_requests_that_cannot_be_served_are_refused_by_field(small: Small) -> None:
+    engine = small.engine(pages=3, context=256)
+    for prompt, place, want in (
+        ([], "prompt", "at least one token"),
+        ([1, 2, 320], "prompt[2]", "0 to 319"),
+        ([1, -1], "prompt[1]", "0 to 319"),
+    ):
+        with pytest.raises(RequestError) as refused:
+            engine.add(prompt, Sampling())
+        assert refused.value.place == place and refused.value.want == want
+    with pytest.raises(RequestError) as refused:
+        engine.add([1] * 150, Sampling(max_tokens=43))
+    assert refused.value.want == "at most 192 tokens in all"
+    assert refused.value.got == "150 prompt tokens and 43 new ones"
+    assert refused.value.hint == "shorten the prompt, or ask for at most 42 new tokens"
+    engine.add([1] * 150, Sampling(max_tokens=42))
+
+
+def test_a_context_runs_to_its_end(small: Small) -> None:
+    """Without a limit a sequence goes on to the context's last token, and no further."""
+    engine = small.engine(pages=9, context=100)
+    sequence = engine.add([5, 6, 7], Sampling(seed=1))
+    while engine.busy:
+        engine.step()
+        engine.check_integrity()
+    assert sequence.length == 100 and sequence.state is State.FINISHED
+
+
+def test_damaged_weights_are_named_and_the_engine_lives_on(device: Cpu) -> None:
+    """A NaN in the first layer's value map is found by the cache, in the node that writes it."""
+    model = Small(device, F32, F16)
+    good = model.source.arrays["blk.0.attn_v.weight"]
+    bad = np.array(good)
+    bad[3, 5] = np.nan
+    model.source.arrays["blk.0.attn_v.weight"] = bad  # type: ignore[index]
+    engine = model.engine()
+    sequence = engine.add([1, 2, 3], Sampling(max_tokens=2))
+    with pytest.raises(PrecisionOverflow) as found:
+        engine.step()
+    assert found.value.place == 'small › node "blk.0.cache" (cache_write)'
+    engine.check_integrity()
+    engine.cancel(sequence)
+    engine.check_integrity()
+    assert engine.pages.free == engine.pages.count
