@@ -1,0 +1,140 @@
+"""The folder of compiled kernels: shared by processes that may die, never stale, the user's alone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+import assay
+from assay.errors import HardwareFault, KernelBuildError
+from assay.kernels import cache, target
+
+PACKAGE = Path(assay.__file__).parent
+GATHER = """
+import numpy as np
+from assay.kernels.call import call
+x, y = np.arange(12, dtype=np.float32).reshape(4, 3), np.zeros((3, 3), np.float32)
+for thread in range(2):
+    call("move.gather_rows", x, np.array([2, 0, 3], np.int32), y, 4, 3, 3, tid=thread, nthreads=2)
+print(y.ravel().tolist())
+"""
+ROWS = [6.0, 7.0, 8.0, 0.0, 1.0, 2.0, 9.0, 10.0, 11.0]
+BUILD = """
+from assay.kernels import cache
+cache.addresses(["move.gather_rows", "norm.rms_norm"])
+"""
+
+
+def environment(folder: Path, source: Path = PACKAGE.parent) -> Mapping[str, str]:
+    path = os.pathsep.join([str(source), *(entry for entry in sys.path if entry)])
+    return {**os.environ, "ASSAY_CACHE": str(folder), "PYTHONPATH": path}
+
+
+def start(program: str, folder: Path, source: Path = PACKAGE.parent) -> subprocess.Popen[str]:
+    """A Python process in a session of its own, so that its children can be killed with it."""
+    return subprocess.Popen(
+        [sys.executable, "-c", program], env=environment(folder, source), text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+
+
+def gathered(folder: Path, source: Path = PACKAGE.parent) -> list[float]:
+    child = start(GATHER, folder, source)
+    out, error = child.communicate()
+    assert child.returncode == 0, error
+    return [float(number) for number in out.strip("[]\n").split(",")]
+
+
+def objects_in(folder: Path) -> dict[str, int]:
+    return {
+        f"{path.parent.name}/{path.name}": path.stat().st_mtime_ns for path in folder.glob("kernels/*/*.o")
+    }
+
+
+def test_an_edited_helper_runs_and_an_unedited_one_is_not_compiled_again(tmp_path: Path) -> None:
+    """The helper is in another file than the kernel: what Numba's own cache would miss."""
+    source, folder = tmp_path / "src", tmp_path / "cache"
+    shutil.copytree(PACKAGE, source / "assay", ignore=shutil.ignore_patterns("__pycache__"))
+    assert gathered(folder, source) == ROWS
+    first = objects_in(folder)
+    assert gathered(folder, source) == ROWS
+    assert objects_in(folder) == first
+    helper = source / "assay" / "kernels" / "share.py"
+    text = helper.read_text()
+    assert text.count("return rows * tid // nthreads") == 1
+    helper.write_text(text.replace("return rows * tid // nthreads", "return rows * tid // nthreads // 2"))
+    assert gathered(folder, source) == [*ROWS[:3], *6 * [0.0]]
+    assert first.items() < objects_in(folder).items(), "the old code stays for whoever still wants it"
+
+
+def test_two_processes_fill_one_cache_and_one_is_killed(tmp_path: Path) -> None:
+    victim, survivor = start(BUILD, tmp_path), start(BUILD, tmp_path)
+    deadline = time.monotonic() + 300
+    while not list(tmp_path.glob("kernels/*")) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    time.sleep(1.0)
+    os.killpg(victim.pid, signal.SIGKILL)
+    victim.communicate()
+    _, error = survivor.communicate(timeout=300)
+    assert survivor.returncode == 0, error
+    assert gathered(tmp_path) == ROWS
+    assert {Path(name).name for name in objects_in(tmp_path)} == {"move.gather_rows.o", "norm.rms_norm.o"}
+
+
+def test_a_half_written_file_is_never_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a killed compiler leaves has another name than the kernel's."""
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path))
+    place = cache.folder(target.current())
+    (place / "move.gather_rows.oabcd.part").write_bytes(b"\x7fELF half")
+    assert gathered(tmp_path) == ROWS
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o720, 0o702])
+def test_a_folder_that_others_may_write_is_refused(
+    mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path))
+    place = cache.folder(target.current())
+    assert place.stat().st_mode & 0o777 == 0o700
+    place.chmod(mode)
+    with pytest.raises(HardwareFault) as refused:
+        cache.addresses(["move.gather_rows"])
+    assert refused.value.place == str(place)
+    assert refused.value.hint.startswith(f"chmod 700 {place}")
+    assert f"mode {mode:o}" in refused.value.got
+    assert not list(place.iterdir())
+
+
+def test_levels_and_sources_have_folders_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path))
+    folders = {cache.folder(each) for each in (target.host(), *target.LEVELS.values())}
+    assert len(folders) == 1 + len(target.LEVELS)
+
+
+def test_a_kernel_that_does_not_compile_is_an_error_with_the_compilers_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "users_kernels.py").write_text("def bad(args, tid, nthreads):\n    return undefined_name\n")
+    with pytest.raises(KernelBuildError) as failed:
+        cache.addresses(["users_kernels:bad"])
+    assert failed.value.place == "users_kernels:bad" and "undefined_name" in failed.value.got
+
+
+def test_a_level_that_this_processor_lacks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSAY_CPU", "avx512")
+    monkeypatch.setattr(target, "host", lambda: target.Target("host", "old", "+sse2,+avx"))
+    with pytest.raises(HardwareFault) as refused:
+        target.current()
+    assert "avx512f" in refused.value.got and refused.value.place == "ASSAY_CPU"
