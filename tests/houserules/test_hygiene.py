@@ -98,11 +98,11 @@ def test_safe_code_passes() -> None:
     "text",
     [
         "cd /home/someone",
-        'open("/work/main/x")',
+        'open("/work/data/x")',
         "/tmp/model.gguf",
         "pip install --index-url https://host/simple",
         'setenv("PIP_EXTRA_INDEX_URL", "https://host/simple")',
-        "find-links = file:///opt/wheels",
+        "find-links = file:///srv/wheels",
         "http://10.1.2.3/simple",
         "http://192.168.1.7:8080",
         "# TODO: later",
@@ -116,7 +116,7 @@ def test_planted_traces_are_caught(text: str) -> None:
     "text",
     [
         "~/work/x",
-        "https://pypi.org/simple",
+        "https://index.example/simple",
         "127.0.0.1",
         "PIP_INDEX_URL=http://127.0.0.1:8080/simple",
         "0.10.1.2",
