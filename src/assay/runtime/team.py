@@ -91,9 +91,8 @@ class Team:
         )
 
     def _forget(self) -> None:
-        """In a child process after a fork: no worker came along, and whoever held the lock didn't either."""
+        """In a child process after a fork: whoever held the lock did not come along."""
         self._lock = threading.Lock()
-        self._process = -1
 
 
 def _stop(

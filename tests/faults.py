@@ -1,0 +1,245 @@
+"""Single-line faults in src/, as slips of the hand would leave them, by the tests that are near to them.
+
+Each is (file in src/assay, what stands there once, what is put in its place). See plant_faults.py.
+"""
+
+from __future__ import annotations
+
+Change = tuple[str, str, str]
+
+
+def _kernels(operators: str) -> str:
+    files = " ".join(f"tests/every_op/test_{name}.py" for name in ("kernels", "properties", "faults"))
+    return f"{files} -k '{operators}'"
+
+
+GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
+    (
+        "tests/simd/test_mathf.py",
+        (
+            ("simd/mathf.py", "splat(0.16666534543037415)", "splat(0.16667534543037415)"),
+            ("simd/mathf.py", "fma(n, splat(-1.42860682030941723e-6), r)", "r"),
+        ),
+    ),
+    (
+        _kernels("rms_norm"),
+        (
+            ("simd/vector.py", "for half in (8, 4, 2, 1):", "for half in (8, 4, 2):"),
+            ("kernels/norm.py", "/ np.float32(n) + eps)", "/ np.float32(n))"),
+            ("kernels/norm.py", "np.float32(n)", "np.float32(whole)"),
+            ("kernels/share.py", "return rows * tid // nthreads", "return (rows * tid + 1) // nthreads"),
+        ),
+    ),
+    (
+        _kernels("quantize and not linear"),
+        (
+            ("kernels/quantize.py", "STEPS = np.float32(127.0)", "STEPS = np.float32(128.0)"),
+            ("kernels/quantize.py", "(a >= infinite) | (b >= infinite)", "a >= infinite"),
+            ("kernels/quantize.py", "store_i8(q + 32 * block + 16, j)", "store_i8(q + 32 * block + 16, i)"),
+        ),
+    ),
+    (
+        _kernels("linear_quantized"),
+        (
+            ("kernels/qtile.py", "I32(-form.offset)", "I32(form.offset)"),
+            ("kernels/qtile.py", "I64(form.integers + 2 * PANEL + 2", "I64(form.integers + 2"),
+            ("kernels/qtile.py", "value = _fma(builder, scaled, minimum[index], value)", "pass"),
+            (
+                "kernels/qgemm.py",
+                "blocks, panels = k // 32, (n + PANEL - 1) // PANEL",
+                "blocks, panels = k // 32, n // PANEL",
+            ),
+            ("kernels/pack.py", "0x80808080 if form.bits == 8 else 0", "0"),
+        ),
+    ),
+    (
+        _kernels("linear and not quantized"),
+        (
+            (
+                "kernels/gemm.py",
+                ("range(0, k, DEPTH):\n                at"),
+                ("range(0, k - 1, DEPTH - 1):\n                at"),
+            ),
+            (
+                "kernels/ftile.py",
+                'if_else(builder.icmp_signed("!=", first, I64(0)))',
+                'if_else(builder.icmp_signed("==", first, I64(0)))',
+            ),
+        ),
+    ),
+    (
+        _kernels("attention"),
+        (
+            (
+                "kernels/attention.py",
+                "s = select(seen, load(scores + 4 * i), splat(NOTHING))",
+                "s = load(scores + 4 * i)",
+            ),
+            (
+                "kernels/attention.py",
+                "store(output + 4 * i, fma(load(o + 4 * i), new, load(output + 4 * i) * old))",
+                "store(output + 4 * i, fma(load(o + 4 * i), old, load(output + 4 * i) * new))",
+            ),
+            (
+                "kernels/attention.py",
+                "low = max(0, position + 1 - window - here)",
+                "low = max(0, position - window - here)",
+            ),
+            (
+                "kernels/attention.py",
+                (
+                    "group * kv_head + row % group)\n"
+                    "            for i in range(0, d, 16):\n"
+                    "                store(queries"
+                ),
+                ("group * kv_head)\n            for i in range(0, d, 16):\n                store(queries"),
+            ),
+        ),
+    ),
+    (
+        _kernels("rotary and not table"),
+        (
+            (
+                "kernels/rotary.py",
+                "store_part(target + 4 * i, fma(a, c, -(b * s)), n)",
+                "store_part(target + 4 * i, fma(a, c, b * s), n)",
+            ),
+        ),
+    ),
+    (
+        _kernels("cache_write"),
+        (
+            (
+                "kernels/kvcache.py",
+                "put_half(at_key, key) | put_half(at_value, value)",
+                "put_half(at_key, key)",
+            ),
+        ),
+    ),
+    (
+        _kernels("embedding"),
+        (("kernels/embedding.py", ">> (4 if i >= 16 else 0)", ">> (4 if i > 16 else 0)"),),
+    ),
+    (
+        _kernels("silu"),
+        (("kernels/elementwise.py", "x / (one + exp(-x))", "x / (one + exp(x))"),),
+    ),
+    (
+        _kernels("gather_rows"),
+        (("kernels/move.py", "inside = 0 <= row < t", "inside = 0 <= row <= t"),),
+    ),
+    (
+        _kernels("sample"),
+        (
+            (
+                "kernels/sample.py",
+                "mass = weigh(x, n, greatest, ONE / temperature, weights)",
+                "mass = weigh(x, n, greatest, temperature, weights)",
+            ),
+        ),
+    ),
+    (
+        "tests/kernels/test_sample.py",
+        (("kernels/sample.py", "return max(1, part + 1 if rest else part)", "return max(1, part)"),),
+    ),
+    (
+        "tests/runtime/test_team.py",
+        (
+            (
+                "kernels/team.py",
+                "if nthreads > 1 and get_i64(entry + 16) != 0:",
+                "if nthreads > 1 and get_i64(entry + 16) == 0:",
+            ),
+            (
+                "runtime/team.py",
+                ('did not come along."""\n        self._lock = threading.Lock()\n'),
+                'did not come along."""\n',
+            ),
+        ),
+    ),
+    (
+        "tests/runtime/test_float_state.py",
+        (("kernels/team.py", "    set_float_state(DEFAULT_STATE)\n", ""),),
+    ),
+    (
+        "tests/runtime/test_team.py tests/runtime/test_executor.py",
+        (("kernels/team.py", "first = index + 1", "first = first or index + 1"),),
+    ),
+    (
+        "tests/compiler tests/runtime/test_executor.py",
+        (
+            ("compiler/place.py", "if entry[0] < interval.begin", "if entry[0] <= interval.begin"),
+            ("compiler/place.py", "interval.nbytes + gap", "interval.nbytes"),
+            ("compiler/plan.py", " or clashes(read, changed)", ""),
+            ("compiler/plan.py", "            phase += barrier\n", ""),
+            ("compiler/chain.py", " and result not in graph.outputs", ""),
+            ("compiler/chain.py", "operands[0], operands[-1]", "operands[0], operands[0]"),
+            ("runtime/executor.py", "if size >= binding[symbol]", "if size > binding[symbol]"),
+            ("runtime/executor.py", "if launch is not None:", "if launch is None:"),
+        ),
+    ),
+    (
+        "tests/llm/test_small.py",
+        (
+            ("compiler/lower.py", 'for port in ("q", "scale", "sum")', 'for port in ("q", "sum", "scale")'),
+            ("llm/scheduler.py", "free -= max(0, sequence.pages_for(count))", "pass"),
+            ("llm/scheduler.py", "        budget -= count\n", ""),
+            (
+                "llm/sequence.py",
+                ("        self.pages.clear()\n        self.computed = 0\n"),
+                "        self.pages.clear()\n",
+            ),
+            ("llm/pages.py", "if not self._holders[page]:", "if self._holders[page]:"),
+            ("llm/engine.py", "position % PAGE for position", "position // PAGE for position"),
+            (
+                "llm/engine.py",
+                '"draw": np.array([sequence.length for',
+                '"draw": np.array([sequence.drawn for',
+            ),
+            (
+                "models/llama.py",
+                "np.float32(1) / np.sqrt(np.float32(head_dim))",
+                "np.float32(1) / np.float32(head_dim)",
+            ),
+            ("models/rope.py", "Decimal(-pair), Decimal(pairs)", "Decimal(-pair), Decimal(pairs + 1)"),
+        ),
+    ),
+    (
+        "tests/compiler tests/runtime/test_executor.py tests/every_op/test_kernels.py -k 'not threads'",
+        (("runtime/executor.py", "self._arena.nbytes < needed", "self._arena.nbytes < plan.arena"),),
+    ),
+    (
+        "tests/kernels/test_cache.py",
+        (
+            ("kernels/cache.py", '("simd", "kernels")', '("simd",)'),
+            ("kernels/cache.py", "status.st_mode & 0o022", "status.st_mode & 0o002"),
+        ),
+    ),
+    (
+        "tests/llm/test_stops.py",
+        (("llm/stops.py", "min(longest, len(text))", "min(longest - 1, len(text))"),),
+    ),
+    (
+        "tests/every_op/test_contract.py tests/ops",
+        (
+            ("ops/attributes.py", "value < attribute.low", "value <= attribute.low"),
+            (
+                "ops/resolution.py",
+                "if not relation.holds(binding.dims, attributes):",
+                "if relation.holds(binding.dims, attributes):",
+            ),
+        ),
+    ),
+    (
+        "tests/ops",
+        (("ops/scope.py", "if name in self._changed:", "if False and name in self._changed:"),),
+    ),
+    (
+        "tests/formats/test_quant.py",
+        (("formats/quant.py", "out[:, 16:] = q >> 4", "out[:, 16:] = q >> 3"),),
+    ),
+    (
+        "tests/formats",
+        (("formats/gguf.py", "if size < self._size:", "if size < 0:"),),
+    ),
+)
