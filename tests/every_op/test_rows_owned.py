@@ -1,4 +1,4 @@
-"""Kernels that say `rows`: thread t of n writes rows T·t/n to T·(t+1)/n alone. Missing barriers rely on it."""
+"""Kernels that say `rows`: thread t of n writes rows T·t/n to T·(t+1)/n alone. Barriers rely on it."""
 
 from __future__ import annotations
 

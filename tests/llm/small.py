@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from assay.compiler.lower import quantize_activations
 from assay.formats.quant import quantise
+from assay.graph.graph import Graph
 from assay.kernels.sizes import PAGE
 from assay.llm.engine import Engine, buckets
 from assay.models import llama
@@ -67,8 +68,10 @@ class Weights:
 class Small:
     """The model's graph and weights on a device; engines of any size over them."""
 
-    def __init__(self, device: Cpu, dtype: DType = F32, cache: DType = F16) -> None:
-        """Linear maps hold `dtype`; quantised ones take 8-bit activations."""
+    def __init__(
+        self, device: Cpu, dtype: DType = F32, cache: DType = F16, planted: Mapping[str, Floats] | None = None
+    ) -> None:
+        """Linear maps hold `dtype`; quantised ones take 8-bit activations. `planted` replaces weights."""
         config = json.loads((GOLDEN / "config.json").read_text())
         self.device, self.cache = device, cache
         self.model = llama.Llama(
@@ -81,6 +84,7 @@ class Small:
             pairing="halves", tied=config["tie_word_embeddings"],
         )  # fmt: skip
         tensors = {renamed(name): array for name, array in safetensors(GOLDEN / "model.safetensors").items()}
+        tensors |= planted or {}
         self.dtypes = {name: dtype if array.ndim == 2 else F32 for name, array in tensors.items()}
         arrays: dict[str, NDArray[np.generic]] = {
             name: quantise(array, dtype) if array.ndim == 2 and dtype is not F32 else array
@@ -88,15 +92,19 @@ class Small:
         }
         self.source = Weights({**arrays, **llama.computed(self.model)})
         self.vocabulary = self.model.vocabulary
+        self.weights = load(self.graph(1, 1), self.source, device)
+
+    def graph(self, pages: int, table: int) -> Graph:
+        """One step's graph, for a cache of so many pages and so many of them for one sequence."""
+        made = llama.graph(self.model, self.dtypes, self.cache, pages, table)
+        quantised = any(dtype.quantised for dtype in self.dtypes.values())
+        return quantize_activations(made) if quantised else made
 
     def engine(self, *, pages: int = 64, context: int = 512, budget: int = 512) -> Engine:
         """An engine with a cache of its own."""
-        graph = llama.graph(self.model, self.dtypes, self.cache, pages, -(-context // PAGE))
-        if any(dtype.quantised for dtype in self.dtypes.values()):
-            graph = quantize_activations(graph)
-        weights = load(graph, self.source, self.device)
+        graph = self.graph(pages, -(-context // PAGE))
         states = {
             name: self.device.allocate(graph.types[name].nbytes({}), owner=name) for name in graph.states
         }
-        executor = Executor(graph, self.device, weights, states, buckets())
+        executor = Executor(graph, self.device, self.weights, states, buckets())
         return Engine(executor, pages=pages, context=context, vocabulary=self.vocabulary, budget=budget)

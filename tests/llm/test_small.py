@@ -99,7 +99,7 @@ actions = st.lists(st.one_of(requests, st.just("step"), st.integers(0, 7)), min_
 """Add a request, step, or cancel the nth living sequence."""
 
 
-@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(script=actions, pages=st.integers(2, 9), budget=st.sampled_from((1, 5, 64, 512)))
 def test_any_order_of_events_gives_each_request_its_own_answer(
     small: Small, alone: dict[Request, Answer], script: list[object], pages: int, budget: int
@@ -220,12 +220,9 @@ def test_a_context_runs_to_its_end(small: Small) -> None:
 
 def test_damaged_weights_are_named_and_the_engine_lives_on(device: Cpu) -> None:
     """A NaN in the first layer's value map is found by the cache, in the node that writes it."""
-    model = Small(device, F32, F16)
-    good = model.source.arrays["blk.0.attn_v.weight"]
-    bad = np.array(good)
+    bad = np.zeros((32, 64), np.float32)
     bad[3, 5] = np.nan
-    model.source.arrays["blk.0.attn_v.weight"] = bad  # type: ignore[index]
-    engine = model.engine()
+    engine = Small(device, F32, F16, {"blk.0.attn_v.weight": bad}).engine()
     sequence = engine.add([1, 2, 3], Sampling(max_tokens=2))
     with pytest.raises(PrecisionOverflow) as found:
         engine.step()
