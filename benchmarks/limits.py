@@ -82,32 +82,39 @@ class Cost:
     elements: int
     output_elements: int
     attention: int
-    """Float operations of one layer-wide query against one key, scores and values together, all layers."""
+    """Float operations of one token's queries against one key, scores and values together, all layers."""
+    quantised: bool
+    """Whether matrices are multiplied in 8 bits, else in float32."""
 
     def decode(self, limits: Limits) -> float:
         """Seconds of one token: every tensor is read once."""
         return self.tensor_bytes / limits.read
 
     def prefill(self, limits: Limits, tokens: int, logits: int = 1) -> float:
-        """Seconds of a prompt: products in 8 bits, attention in float32, `logits` positions' logits."""
+        """Seconds of a prompt, attention in float32, with `logits` positions' logits."""
         products = 2 * (tokens * (self.elements - self.output_elements) + logits * self.output_elements)
-        return products / limits.int8 + self.attention * tokens * (tokens + 1) / 2 / limits.float32
+        pairs = tokens * (tokens + 1) / 2
+        return products / self._rate(limits) + self.attention * pairs / limits.float32
 
     def batch(self, limits: Limits, sequences: int, prompt: int, new: int) -> float:
         """Seconds of all prompts and of all steps, each of which reads the tensors or does the arithmetic."""
         arithmetic = (
-            2 * sequences * self.elements / limits.int8
+            2 * sequences * self.elements / self._rate(limits)
             + self.attention * sequences * (prompt + new / 2) / limits.float32
         )
         steps = (new - 1) * max(self.decode(limits), arithmetic)
         return sequences * self.prefill(limits, prompt) + steps
+
+    def _rate(self, limits: Limits) -> float:
+        return limits.int8 if self.quantised else limits.float32
 
 
 def cost(path: Path) -> Cost:
     """Of the model in this file."""
     with open_gguf(path) as file:
         model = llama.from_gguf(file)
-        embedding = file.tensors[models.EMBEDDING].shape
+        embedding = file.tensors[models.EMBEDDING]
     attention = 4 * model.layers * model.heads * model.head_dim
     elements = models.matrix_elements(path)
-    return Cost(models.tensor_bytes(path), elements, embedding[0] * embedding[1], attention)
+    output = embedding.shape[0] * embedding.shape[1]
+    return Cost(models.tensor_bytes(path), elements, output, attention, embedding.dtype.quantised)
