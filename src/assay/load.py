@@ -5,6 +5,9 @@ What a model takes is imported when one is loaded, so that `import assay` is qui
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,14 +60,29 @@ def load(
     threads = settings.THREADS.get() if threads is None else threads
     if threads < 1:
         raise RequestError("a team needs a thread", place="threads", want="at least 1", got=str(threads))
-    from assay.hub.pull import resolve
-    from assay.llm import loader
+    with _paused_collector():
+        from assay.hub.pull import resolve
+        from assay.llm import loader
 
-    path = resolve(name, progress.download)
-    return loader.load(
-        path,
-        loader.Options(activations, context, cache_tokens, budget),
-        threads,
-        progress.compile,
-        progress.weights,
-    )
+        path = resolve(name, progress.download)
+        return loader.load(
+            path,
+            loader.Options(activations, context, cache_tokens, budget),
+            threads,
+            progress.compile,
+            progress.weights,
+        )
+
+
+@contextmanager
+def _paused_collector() -> Iterator[None]:
+    """Loading makes a hundred thousand objects that stay; to look among them for garbage again and again
+    takes longer than to parse the file.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

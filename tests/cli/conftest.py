@@ -44,7 +44,6 @@ def smollm2() -> assay.LanguageModel:
 
 @pytest.fixture
 def loaded(smollm2: assay.LanguageModel, monkeypatch: pytest.MonkeyPatch) -> assay.LanguageModel:
-    """The commands get this model instead of loading it each time."""
-    for command in ("run", "chat", "bench_llm", "bench_kernels"):
-        monkeypatch.setattr(f"assay.cli.{command}.load", lambda name, **options: smollm2)
+    """Commands get this model instead of loading it each time."""
+    monkeypatch.setattr("assay.cli.model.load", lambda name, **options: smollm2)
     return smollm2

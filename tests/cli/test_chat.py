@@ -59,7 +59,7 @@ class Model:
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> Model:
     made = Model()
-    monkeypatch.setattr("assay.cli.chat.load", lambda name, **options: made)
+    monkeypatch.setattr("assay.cli.model.load", lambda name, **options: made)
     return made
 
 

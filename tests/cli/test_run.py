@@ -60,14 +60,14 @@ def test_stop_ends_the_answer_before_it(cli, loaded) -> None:
 def test_options_are_checked_before_the_model_is_loaded(
     cli, monkeypatch, options: list[str], place: str
 ) -> None:
-    monkeypatch.setattr("assay.cli.run.load", None)
+    monkeypatch.setattr("assay.cli.model.load", None)
     outcome = cli("run", "smollm2", PROMPT, *options)
     assert outcome.code == 2
     assert outcome.err.startswith(f"assay: {place}: ")
 
 
 def test_a_prompt_that_is_no_text_is_refused(cli, monkeypatch) -> None:
-    monkeypatch.setattr("assay.cli.run.load", None)
+    monkeypatch.setattr("assay.cli.model.load", None)
     for word, stdin in (("-", b"\xff\xfe"), ("\udcff", b"")):
         outcome = cli("run", "smollm2", word, stdin=stdin)
         assert outcome.code == 2

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from assay import settings
 from assay.cli import machine, options
 from assay.cli.command import GOOD, NO, Command, Parser
-from assay.cli.progress import Bars
-from assay.load import load
+from assay.cli.model import load_model
 
 if TYPE_CHECKING:
     from assay.cli.machine import Limits
@@ -85,13 +84,7 @@ def _in_child(arguments: argparse.Namespace, target: str) -> Found | None:
 
 
 def _measure(arguments: argparse.Namespace) -> Found:
-    with Bars() as progress:
-        lm = load(
-            arguments.model,
-            threads=arguments.threads,
-            activations=arguments.activations,
-            progress=progress,
-        )
+    lm = load_model(arguments)
     device = lm.engine.executor.device
     limits = machine.limits(device)
     steps = [_step(lm.engine, tokens, arguments.repeats, limits) for tokens in arguments.tokens]

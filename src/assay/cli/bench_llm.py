@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from assay.cli import machine, options
 from assay.cli.command import GOOD, Command, Parser
-from assay.cli.progress import Bars
-from assay.load import load
+from assay.cli.model import load_model
 
 if TYPE_CHECKING:
     from assay.graph.graph import Graph
@@ -38,13 +37,7 @@ def _declare(parser: Parser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    with Bars() as progress:
-        lm = load(
-            arguments.model,
-            threads=arguments.threads,
-            activations=arguments.activations,
-            progress=progress,
-        )
+    lm = load_model(arguments)
     engine, repeats = lm.engine, range(arguments.repeats)
     device = engine.executor.device
     prompts = _prompts(max(arguments.batch), arguments.prompt, engine.vocabulary, arguments.seed)

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from assay.cli import options
 from assay.cli.command import GOOD, Command, Parser, near
-from assay.cli.progress import Bars
+from assay.cli.model import load_model
 from assay.errors import RequestError
-from assay.load import load
 
 if TYPE_CHECKING:
     from assay.llm.language_model import Completion, LanguageModel
@@ -33,13 +32,7 @@ def _declare(parser: Parser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     sampling = options.sampling(arguments)
-    with Bars() as progress:
-        lm = load(
-            arguments.model,
-            threads=arguments.threads,
-            activations=arguments.activations,
-            progress=progress,
-        )
+    lm = load_model(arguments)
     if sys.stdin.isatty():
         # input() gets line editing and history by this import, where Python was built with it.
         with suppress(ImportError):

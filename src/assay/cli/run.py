@@ -8,9 +8,8 @@ import sys
 
 from assay.cli import options
 from assay.cli.command import GOOD, Command, Parser
-from assay.cli.progress import Bars
+from assay.cli.model import load_model
 from assay.errors import RequestError
-from assay.load import load
 
 MAX_TOKENS = 512
 
@@ -30,13 +29,7 @@ def _declare(parser: Parser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     sampling = options.sampling(arguments)
     prompt = _prompt(arguments.prompt)
-    with Bars() as progress:
-        lm = load(
-            arguments.model,
-            threads=arguments.threads,
-            activations=arguments.activations,
-            progress=progress,
-        )
+    lm = load_model(arguments)
     if lm.template is None and not arguments.raw:
         raise RequestError(
             "this model has no chat template",

@@ -16,7 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import cache
-from importlib import metadata, util
+from importlib import util
 from pathlib import Path
 from typing import Protocol
 
@@ -40,9 +40,19 @@ def _sources_digest() -> str:
         for path in sorted((_PACKAGE / folder).glob("*.py")):
             digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     for package in ("numba", "llvmlite"):
-        digest.update(f"{package} {metadata.version(package)}\0".encode())
+        digest.update(_version(package))
     digest.update(platform.python_version().encode())
     return digest.hexdigest()
+
+
+def _version(package: str) -> bytes:
+    """What says which version of a package is installed; to import it, or to ask importlib.metadata, takes
+    much longer.
+    """
+    spec = util.find_spec(package)
+    if spec is None or spec.origin is None:
+        raise KernelBuildError(f"{package} is not installed", hint=f"pip install {package}")
+    return Path(spec.origin).with_name("_version.py").read_bytes()
 
 
 def folder(target: targets.Target) -> Path:

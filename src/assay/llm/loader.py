@@ -22,8 +22,7 @@ from assay.llm.tokenizer import Tokenizer
 from assay.models import llama
 from assay.runtime.cpu import Cpu
 from assay.runtime.executor import Executor
-from assay.runtime.weights import load as load_weights
-from assay.runtime.weights import pack_kernel, panels
+from assay.runtime.weights import lay_out, pack_kernel, panels, repack
 from assay.tensor.buffer import Buffer
 from assay.tensor.dtype import F16, F32
 
@@ -76,12 +75,14 @@ def load(path: Path, options: Options, threads: int, compiled: Compiled, loaded:
         weights: dict[str, Buffer] = {}
         executor = _executor(made.graph, device, weights, compiled)
         source = _Weights(file, llama.computed(made.model))
+        buffers, packs = lay_out(made.graph, source, device)
+        weights.update(buffers)
         # Repacking is native code, so the interpreter is free for the tokenizer meanwhile.
         with ThreadPoolExecutor(1, "assay-load") as beside:
-            repacked = beside.submit(load_weights, made.graph, source, device, loaded)
+            repacked = beside.submit(repack, packs, device, loaded)
             tokenizer = Tokenizer.from_gguf(file.metadata)
             template = _template(file, tokenizer)
-            weights.update(repacked.result())
+            repacked.result()
         file.release()
     engine = engines.Engine(
         executor,

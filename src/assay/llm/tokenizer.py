@@ -21,7 +21,8 @@ class Tokenizer:
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self._vocabulary = vocabulary
+        self._tokens = vocabulary.tokens
+        self._kinds = bytes(vocabulary.kinds)
         self.control = tuple(vocabulary.control)
         self.vocabulary_size = len(vocabulary.tokens)
         self.bos_id = vocabulary.bos_id
@@ -79,7 +80,7 @@ class Tokenizer:
         if not 0 <= number < self.vocabulary_size:
             want = f"0 to {self.vocabulary_size - 1}"
             raise RequestError("no such token", place="tokens", want=want, got=repr(token))
-        text, kind = self._vocabulary.tokens[number], self._vocabulary.kinds[number]
+        text, kind = self._tokens[number], self._kinds[number]
         if kind == NORMAL:
             return text.translate(BYTES).encode("latin-1")
         return b"" if skip_special and kind != USER_DEFINED else text.encode()
@@ -90,7 +91,8 @@ class Tokenizer:
 
     def id_of(self, token: str) -> int | None:
         """The id of the token that the vocabulary spells `token`; None when there is none."""
-        return self._vocabulary.ids.get(token)
+        found: int | None = self._special.token_to_id(token)
+        return found
 
 
 def _parsing(bpe: models.BPE, named: list[str]) -> tokenizers.Tokenizer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,12 +60,20 @@ class Cpu:
         return None
 
     def call(self, kernel: str, *arguments: Argument) -> None:
-        """Run one kernel on the team: packing of weights and the like."""
-        counter = np.zeros(2 * LINE // 8, np.int64)
-        words = np.array([counter.ctypes.data, *map(word, arguments)], np.int64)
-        entry = np.array([addresses([kernel])[kernel], words.ctypes.data, 0], np.int64)
-        assert entry.nbytes == ENTRY_BYTES
-        self.team.run(entry.ctypes.data, 1, counter.ctypes.data)
+        """Run one kernel on the team: a probe of the machine and the like."""
+        self.call_all(kernel, [arguments])
+
+    def call_all(self, kernel: str, calls: Sequence[tuple[Argument, ...]]) -> None:
+        """Run one kernel on several arguments, none of which waits for another: packing of weights."""
+        raw = np.zeros((len(calls) + 1) * LINE // 8, np.int64)
+        counters = raw.ctypes.data + -raw.ctypes.data % LINE
+        words = np.array(
+            [(counters + LINE * index, *map(word, call)) for index, call in enumerate(calls)], np.int64
+        )
+        entries = np.zeros((len(calls), ENTRY_BYTES // 8), np.int64)
+        entries[:, 0] = addresses([kernel])[kernel]
+        entries[:, 1] = words.ctypes.data + words.itemsize * words.shape[1] * np.arange(len(calls))
+        self.team.run(entries.ctypes.data, len(calls), counters)
 
     def close(self) -> None:
         """Let the team's threads return."""

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.compiler.plan import Compiler, Plan
 from assay.errors import ContractError, PrecisionOverflow
-from assay.graph.dim import Dim
 from assay.graph.graph import Graph
 from assay.kernels.cache import Progress, addresses
 from assay.ops.resolution import place_of
@@ -54,6 +52,7 @@ class Executor:
         self._gap = gap
         self._arena: Buffer | None = None
         self._ready: dict[tuple[int, ...], _Ready] = {}
+        self._last: _Ready | None = None
 
     def plan(self, binding: Mapping[str, int]) -> Plan:
         """The plan that a run with these sizes takes. Raises ContractError when a size is above every
@@ -81,14 +80,11 @@ class Executor:
         Outputs are views of the arena that the next run overwrites. Raises ContractError for inputs that
         don't fit and PrecisionOverflow, naming the first node, when a value left its dtype's range.
         """
-        bucket = self._bucket(binding)
-        key = tuple(bucket.values())
-        ready = self._ready.get(key)
-        if ready is None or ready.arena is not self._arena:
-            ready = self._ready[key] = self._make(self.plan(binding))
-        ready.bind(binding)
-        for name in self.graph.inputs:
-            ready.write(name, inputs[name])
+        ready = self._last
+        if ready is None or ready.arena is not self._arena or ready.binding != binding:
+            ready = self._last = self._take_on(binding)
+        for name, place in ready.inputs.items():
+            self._write(name, place, inputs[name])
         began = time.perf_counter()
         self.device.launch(ready.tape)
         self.seconds += time.perf_counter() - began
@@ -103,7 +99,7 @@ class Executor:
                 got="infinity or not a number",
                 hint='damaged weights, or activations that need activations="float32"',
             )
-        return {name: ready.read(name) for name in self.graph.outputs}
+        return ready.outputs
 
     def tape(self, binding: Mapping[str, int]) -> Tape:
         """The tape of the plan that runs of these sizes take, as the last of them left it."""
@@ -123,10 +119,31 @@ class Executor:
                 )
         return chosen
 
+    def _take_on(self, binding: Mapping[str, int]) -> _Ready:
+        """The plan for these sizes, bound to memory and to them."""
+        key = tuple(self._bucket(binding).values())
+        ready = self._ready.get(key)
+        if ready is None or ready.arena is not self._arena:
+            ready = self._ready[key] = self._make(self.plan(binding))
+        ready.bind(binding)
+        return ready
+
+    def _write(self, name: str, place: NDArray[np.generic], array: NDArray[np.generic]) -> None:
+        """Copy an input to its place; its dtype and shape must be the graph's under the binding."""
+        if array.dtype != place.dtype or array.shape != place.shape:
+            raise ContractError(
+                "an input doesn't fit",
+                place=f"{self.graph.name} › {name}",
+                want=f"{self.graph.types[name]}, here {list(place.shape)}",
+                got=f"{array.dtype}{list(array.shape)}",
+            )
+        place[...] = array
+
     def _make(self, plan: Plan) -> _Ready:
         needed = plan.arena + plan.scratch * self.device.team.nthreads
         if self._arena is None or self._arena.nbytes < needed:
             self._ready.clear()
+            self._last = None
             self._arena = None
             self._arena = self.device.allocate(needed, owner=f"{self.graph.name} arena")
         fixed = {name: buffer.address for name, buffer in {**self._weights, **self._states}.items()}
@@ -134,8 +151,8 @@ class Executor:
 
 
 class _Ready:
-    """A plan bound to the arena: its tape, and views of the places of inputs and outputs, as long as they can
-    be.
+    """A plan bound to the arena: its tape, and for the sizes that it took on last, views of the places of
+    inputs and outputs.
     """
 
     def __init__(
@@ -145,40 +162,19 @@ class _Ready:
         places = {**fixed, **{name: arena.address + offset for name, offset in plan.offsets.items()}}
         places |= {name: fixed[state] for name, state in plan.aliases.items()}
         self.tape = Tape(plan, kernels, places, arena.address + plan.arena)
-        self._graph = plan.graph
-        self._views: dict[str, NDArray[np.generic]] = {}
-        self._shapes: dict[str, list[int | Dim]] = {}
-        self._binding: dict[str, int] | None = None
-        self._current: dict[str, tuple[int, ...]] = {}
-        for name in (*plan.graph.inputs, *plan.graph.outputs):
-            kind = plan.graph.types[name]
-            count = kind.nbytes(plan.bound) // kind.dtype.numpy.itemsize
-            self._views[name] = arena.array(kind.dtype.numpy, (count,), offset=plan.offsets[name])
-            self._shapes[name] = [dim if dim.constant is None else dim.constant for dim in kind.shape]
+        self.binding: dict[str, int] = {}
+        self.inputs: dict[str, NDArray[np.generic]] = {}
+        self.outputs: dict[str, NDArray[np.generic]] = {}
 
     def bind(self, binding: Mapping[str, int]) -> None:
         """Take on these sizes; steps of decoding have the same ones again and again."""
-        if binding != self._binding:
-            self._binding = dict(binding)
-            self._current = {
-                name: tuple([dim if isinstance(dim, int) else dim.at(binding) for dim in shape])
-                for name, shape in self._shapes.items()
-            }
-            self.tape.bind(binding)
+        self.binding = dict(binding)
+        graph = self.tape.plan.graph
+        self.inputs = {name: self._view(name) for name in graph.inputs}
+        self.outputs = {name: self._view(name) for name in graph.outputs}
+        self.tape.bind(binding)
 
-    def write(self, name: str, array: NDArray[np.generic]) -> None:
-        """Copy an input to its place; its dtype and shape must be the graph's under the binding."""
-        view = self._views[name]
-        if array.dtype != view.dtype or array.shape != self._current[name]:
-            raise ContractError(
-                "an input doesn't fit",
-                place=f"{self._graph.name} › {name}",
-                want=f"{self._graph.types[name]}, here {list(self._current[name])}",
-                got=f"{array.dtype}{list(array.shape)}",
-            )
-        view[: array.size] = array.reshape(-1)
-
-    def read(self, name: str) -> NDArray[np.generic]:
-        """An output as this run left it."""
-        shape = self._current[name]
-        return self._views[name][: prod(shape)].reshape(shape)
+    def _view(self, name: str) -> NDArray[np.generic]:
+        kind = self.tape.plan.graph.types[name]
+        shape = tuple(dim.at(self.binding) for dim in kind.shape)
+        return self.arena.array(kind.dtype.numpy, shape, offset=self.tape.plan.offsets[name])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from typing import Protocol
 
 import numpy as np
@@ -10,11 +12,15 @@ from numpy.typing import NDArray
 
 from assay.errors import ContractError
 from assay.graph.graph import Graph, ValueType
+from assay.kernels.call import Argument
 from assay.kernels.sizes import packed_bytes
 from assay.ops import registry
 from assay.runtime.cpu import Cpu
 from assay.tensor.buffer import Buffer
 from assay.tensor.dtype import DType
+
+SHARE = 32 << 20
+"""Bytes of weights that are repacked between two reports of progress."""
 
 LoadProgress = Callable[[int, int], None]
 """Called with (bytes loaded, bytes in all)."""
@@ -49,23 +55,59 @@ def load(
     graph: Graph, source: Source, device: Cpu, progress: LoadProgress | None = None
 ) -> dict[str, Buffer]:
     """Each weight that a node reads, in a buffer of its own. The source is read once and not kept."""
+    buffers, packs = lay_out(graph, source, device)
+    repack(packs, device, progress)
+    return buffers
+
+
+def lay_out(graph: Graph, source: Source, device: Cpu) -> tuple[dict[str, Buffer], list[Pack]]:
+    """Buffers for all weights that nodes read; those that kernels want in rows are filled. The others are
+    left to `repack`.
+    """
     in_panels = panels(graph)
-    names = [name for name in graph.weights if name in graph.uses]
-    total = sum(graph.types[name].nbytes({}) for name in names)
-    done = 0
     buffers: dict[str, Buffer] = {}
-    for name in names:
+    packs = []
+    for name in graph.weights:
+        if name not in graph.uses:
+            continue
         kind = graph.types[name]
         raw = source.raw(name)
         if name in in_panels:
-            buffers[name] = _pack(raw, kind, device, name)
+            packs.append(Pack(raw, kind, device.allocate(_bytes_in_panels(kind), owner=name)))
+            buffers[name] = packs[-1].target
         else:
             buffers[name] = device.allocate(raw.nbytes, owner=name)
             device.copy_in(buffers[name], raw)
-        done += kind.nbytes({})
-        if progress:
-            progress(done, total)
-    return buffers
+    return buffers, packs
+
+
+@dataclass(frozen=True)
+class Pack:
+    """One weight's way into panels."""
+
+    raw: NDArray[np.uint8]
+    kind: ValueType
+    target: Buffer
+
+    def kernel(self) -> str:
+        return pack_kernel(self.kind.dtype)
+
+    def arguments(self) -> tuple[Argument, ...]:
+        rows, columns = (dim.at({}) for dim in self.kind.shape)
+        return self.raw, self.target.address, rows, columns
+
+
+def repack(packs: Sequence[Pack], device: Cpu, progress: LoadProgress | None = None) -> None:
+    """Fill the panels: nearly all of it native code, in which the interpreter is free for others."""
+    total = sum(pack.raw.nbytes for pack in packs)
+    done = 0
+    packs = sorted(packs, key=Pack.kernel)
+    for kernel, wanted in groupby(packs, Pack.kernel):
+        for share in _shares(wanted):
+            device.call_all(kernel, [pack.arguments() for pack in share])
+            done += sum(pack.raw.nbytes for pack in share)
+            if progress:
+                progress(done, total)
 
 
 def pack_kernel(dtype: DType) -> str:
@@ -73,11 +115,21 @@ def pack_kernel(dtype: DType) -> str:
     return f"pack.{dtype}" if dtype.quantised else f"pack.plain_{dtype.size}"
 
 
-def _pack(raw: NDArray[np.uint8], kind: ValueType, device: Cpu, owner: str) -> Buffer:
+def _bytes_in_panels(kind: ValueType) -> int:
     rows, columns = (dim.at({}) for dim in kind.shape)
-    buffer = device.allocate(packed_bytes(kind.dtype.name, kind.dtype.size, rows, columns), owner=owner)
-    device.call(pack_kernel(kind.dtype), raw, buffer.address, rows, columns)
-    return buffer
+    return packed_bytes(kind.dtype.name, kind.dtype.size, rows, columns)
+
+
+def _shares(packs: Iterable[Pack]) -> Iterator[list[Pack]]:
+    """The packs in runs of so many bytes."""
+    share: list[Pack] = []
+    for pack in packs:
+        share.append(pack)
+        if sum(pack.raw.nbytes for pack in share) >= SHARE:
+            yield share
+            share = []
+    if share:
+        yield share
 
 
 def arrays(
