@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import numpy as np
-
+from assay.cli import machine
 from assay.formats.gguf import open_gguf
 from assay.models import llama
 from assay.runtime.cpu import Cpu
 from benchmarks import models
-
-LARGE = 512 << 20
-"""Bytes that are read: far more than any cache holds."""
-PIECE = 1 << 18
-"""Bytes that a thread takes at a time."""
-LINE, LINES = 64, 32
-ROUNDS = 2_000_000
-REPEATS = 5
 
 
 @dataclass(frozen=True)
@@ -42,36 +31,12 @@ class Limits:
 
 
 def measure(threads: int) -> Limits:
-    """Measured now, by kernels that do nothing else. A multiply-add is two operations."""
-    device = Cpu(threads)
-    data = device.allocate(LARGE, owner="limits").array(np.dtype(np.int64), (LARGE // 8,))
-    data[:] = 1
-    operands = np.full(LINE * LINES // 4, 1e-3, np.float32)
-    out = np.zeros(LINE * (threads + 1) // 8, np.int64)
-
-    def read(team: Cpu) -> float:
-        return LARGE / _least(lambda: team.call("benchmarks.kernels:read", data, PIECE, LARGE // PIECE, out))
-
-    def compute(kernel: str) -> float:
-        seconds = _least(lambda: device.call(f"benchmarks.kernels:{kernel}", operands, ROUNDS, out))
-        return 2 * threads * int(out[0]) / seconds
-
-    alone = Cpu(1)
-    found = Limits(read(alone), read(device), compute("dot"), compute("multiply"))
+    """Measured now, by kernels that do nothing else (kernels/probe.py). A multiply-add is two operations."""
+    alone, device = Cpu(1), Cpu(threads)
+    one, team = machine.limits(alone), machine.limits(device)
     alone.close()
     device.close()
-    return found
-
-
-def _least(run: Callable[[], object]) -> float:
-    """The least seconds of several runs, after one that isn't counted."""
-    run()
-    times = []
-    for _ in range(REPEATS):
-        began = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - began)
-    return min(times)
+    return Limits(one.memory, team.memory, team.int8, team.float32)
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,10 @@ from assay import __version__
 if TYPE_CHECKING:
     from assay.runtime.cpu import Cpu
 
-LARGE, SMALL = 256 << 20, 128 << 10
-"""Bytes read for the memory's bandwidth, and per thread for the cache's."""
+LARGE, SMALL = 512 << 20, 128 << 10
+"""Bytes read for the memory's bandwidth, far more than any cache holds, and for the cache's."""
+PIECE = 64 << 10
+"""Bytes that a thread reads at a time."""
 ROUNDS = 2_000_000
 """Of the probes of arithmetic: some milliseconds."""
 
@@ -85,25 +87,24 @@ def limits(device: Cpu) -> Limits:
     import numpy as np
 
     from assay.kernels.cache import addresses
-    from assay.kernels.sizes import LINE, OPERANDS, STRIP
+    from assay.kernels.sizes import LINE, OPERANDS
 
     addresses(["probe.read", "probe.multiply", "probe.dot"])
     threads = device.team.nthreads
     out = np.zeros(LINE * (threads + 2) // 8, np.int64)
-    operands = np.ones(LINE * OPERANDS // 4, np.float32)
-    data = np.ones(LARGE // 8, np.int64)
+    operands = np.full(LINE * OPERANDS // 4, 1e-3, np.float32)
+    data = device.allocate(LARGE, owner="limits").array(np.dtype(np.int64), (LARGE // 8,))
+    data[:] = 1
 
     def read(nbytes: int, times: int) -> float:
-        strips = nbytes // STRIP
-        return nbytes * times / best(lambda: device.call("probe.read", data, strips, times, out))
+        pieces = nbytes // PIECE
+        return nbytes * times / best(lambda: device.call("probe.read", data, PIECE, pieces, times, out))
 
     def compute(kernel: str) -> float:
         seconds = best(lambda: device.call(kernel, operands, ROUNDS, out))
-        return int(out[0]) * ROUNDS * threads / seconds
+        return int(out[0]) * threads / seconds
 
-    return Limits(
-        read(LARGE, 1), read(SMALL * threads, 2000), compute("probe.multiply"), compute("probe.dot")
-    )
+    return Limits(read(LARGE, 1), read(SMALL, 4000), compute("probe.multiply"), compute("probe.dot"))
 
 
 def best(run: Callable[[], object], repeats: int = 5) -> float:

@@ -38,8 +38,6 @@ LINE = 64
 """Bytes of a cache line: apart by that much, two words don't slow each other down."""
 ENTRY_BYTES = 24
 """Bytes of one entry of a tape."""
-STRIP = 512
-"""Bytes that a thread reads in one step of the probe of the memory's speed."""
 OPERANDS = 64
 """Lines of operands of the probes of arithmetic: they stay in the first-level cache."""
 
