@@ -10,13 +10,14 @@ import pytest
 
 from assay.errors import ContractError
 from assay.graph.dim import Dim
-from assay.graph.graph import AttributeValue, ValueType
+from assay.graph.graph import AttributeValue, Node, ValueType
 from assay.ops import registry
 from assay.ops.contract import check
 from assay.ops.operator import Attribute, Attributes, Case, Operator, Port
 from assay.ops.pattern import parse
 from assay.ops.resolution import resolve
 from assay.tensor import dtype as dtypes
+from assay.tensor.dtype import F32
 from every_op.harness import cases, graph_of, node_of, resolution_of
 
 every_operator = pytest.mark.parametrize("operator", registry.all_operators(), ids=attrgetter("name"))
@@ -113,6 +114,34 @@ def test_other_dimensions_are_refused_naming_a_port(operator: Operator) -> None:
                 error = refusal(operator, with_type(case, position, ValueType(kind.dtype, shape)))
                 named = error.rule.split()[1].rstrip(":")
                 assert named in ports and "axis" in error.rule, (port.name, axis, str(error))
+
+
+IN_PANELS = [operator for operator in registry.all_operators() if any(p.panels for p in operator.inputs)]
+
+
+@pytest.mark.parametrize("operator", IN_PANELS, ids=attrgetter("name"))
+@pytest.mark.parametrize("kind", ["input", "state", "node"])
+def test_what_kernels_read_in_panels_must_be_a_weight(operator: Operator, kind: str) -> None:
+    """Any other value's bytes lie in rows, and the kernel would take them for panels."""
+    for case in cases(operator):
+        graph = graph_of(operator, case)
+        (name,) = [port.name for port in operator.inputs if port.panels]
+        inputs, states, nodes = graph.inputs, graph.states, graph.nodes
+        if kind == "input":
+            inputs = (*inputs, name)
+        elif kind == "state":
+            states = (*states, name)
+        elif graph.types[name].dtype == F32:
+            inputs, types = (*inputs, "before"), {**graph.types, "before": graph.types[name]}
+            nodes = (Node("silu", ("before",), (name,)), *nodes)
+            graph = replace(graph, types=types)
+        else:
+            continue
+        weights = tuple(weight for weight in graph.weights if weight != name)
+        changed = replace(graph, inputs=inputs, weights=weights, states=states, nodes=nodes)
+        (error,) = check(changed)
+        assert error.rule == f"input {name}: not a weight" and error.want == "a weight of the graph"
+        assert error.got.startswith(f"{name}, ") and kind in error.got and "packed" in error.hint
 
 
 def wrong_values(attribute: Attribute) -> Iterator[tuple[AttributeValue, str]]:

@@ -60,10 +60,12 @@ def graphs(draw: st.DrawFn) -> Graph:
         }
         nodes.append(Node(operator.name, tuple(inputs), tuple(outputs), attributes))
     sources = [name for name in NAMES if name in declared]
-    states = tuple(name for name in sources if draw(st.booleans()))
-    inputs_of_graph = tuple(name for name in sources if name not in states)
+    kinds = {name: draw(st.sampled_from(("input", "weight", "state"))) for name in sources}
+    inputs_of_graph, weights, states = (
+        tuple(name for name in sources if kinds[name] == kind) for kind in ("input", "weight", "state")
+    )
     ends = tuple(draw(st.lists(st.sampled_from([*NAMES, "0.y"]), max_size=2)))
-    return Graph("any", inputs_of_graph, (), states, tuple(nodes), ends, declared)
+    return Graph("any", inputs_of_graph, weights, states, tuple(nodes), ends, declared)
 
 
 @pytest.mark.usefixtures("toys")

@@ -51,7 +51,9 @@ class Port:
     doc: str
     like: str = ""
     panels: bool = False
-    """Whether kernels want this weight in panels of 32 columns (kernels/pack.py) and not as files hold it."""
+    """Whether kernels want this input in panels of 32 columns (kernels/pack.py) and not as files hold it: it
+    must be a weight of the graph.
+    """
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ class Scope:
                 errors += _contradiction(name, inferred.get(name), declared.get(name), place)
             if name in inferred:
                 errors += _possible(inferred[name], place)
-        return resolution, [*errors, *self._change(node, origin, place)]
+        return resolution, [*errors, *self._constants(node, place), *self._change(node, origin, place)]
 
     def read(self, name: str, place: str) -> Iterator[ContractError]:
         """What is wrong with reading a value here."""
@@ -115,6 +115,15 @@ class Scope:
             self._origins[name] = origin
             if type is not None:
                 self.types[name] = type
+
+    def _constants(self, node: Node, place: str) -> Iterator[ContractError]:
+        """Ports that are read in panels: only weights are packed, and bytes in rows would pass for panels."""
+        operator = registry.find(node.op)
+        for port, name in zip(operator.inputs if operator else (), node.inputs, strict=False):
+            if port.panels and name in self._origins and self._origins[name].maker != "weight":
+                rule, got = f"input {port.name}: not a weight", f"{quote(name)}, {self._origin(name)}"
+                hint = "kernels read it in panels, into which weights are packed when they are loaded"
+                yield ContractError(rule, place=place, want="a weight of the graph", got=got, hint=hint)
 
     def _change(self, node: Node, changer: Origin, place: str) -> Iterator[ContractError]:
         operator = registry.find(node.op)
