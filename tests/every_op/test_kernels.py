@@ -87,7 +87,9 @@ def test_variants_give_the_same_bits(operator: Operator, devices: dict[int, Cpu]
         for kernel in applicable(operator, case):
             tried.add(kernel.name)
             with only(operator, kernel):
-                results.append((kernel.name, run(operator, case, devices[2])))
+                bench = Bench(operator, case, devices[2])
+                assert bench.plan.kernels == (kernel.name,)
+                results.append((kernel.name, bench.run()))
         assert results, f"{case.name}: no kernel applies"
         for (name, found), (other, expected) in pairwise(results):
             for port, left, right in zip(operator.outputs, found, expected, strict=True):

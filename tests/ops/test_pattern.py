@@ -17,7 +17,8 @@ def shape(*dims: int | str) -> tuple[Dim, ...]:
 def bind(patterns: str, *shapes: tuple[Dim, ...] | None, **integers: int) -> tuple[Binding, list[Mismatch]]:
     """Ports a, b, c with patterns parted by `;`."""
     named = dict(zip("abc", (text.strip() for text in patterns.split(";")), strict=False))
-    return unify(named, shapes, integers)
+    known = {port: shape for port, shape in zip(named, shapes, strict=True) if shape is not None}
+    return unify(named, known, integers)
 
 
 def test_names_bind_and_must_agree() -> None:

@@ -103,8 +103,7 @@ class Compiler:
         node, resolution = self.graph.nodes[index], self._resolutions[index]
         site = _site(resolution, bound)
         kernel = choose(node, resolution.operator.kernels, site)
-        ports = [port.name for port in (*resolution.operator.inputs, *resolution.operator.outputs)]
-        names = dict(zip(ports, (*node.inputs, *node.outputs), strict=True))
+        names = resolution.operator.named(node)
         rows = _leading(resolution) if kernel.rows else None
         arguments = tuple(_word(argument, names) for argument in kernel.arguments(site))
         return _Step(kernel.name, arguments, (index,), node.inputs, node.outputs, rows, kernel.scratch(site))
@@ -182,11 +181,9 @@ def _operand(operand: str | int) -> Word:
 def _aliases(graph: Graph, resolutions: Sequence[Resolution]) -> dict[str, str]:
     aliases: dict[str, str] = {}
     for node, resolution in zip(graph.nodes, resolutions, strict=True):
-        inputs = dict(zip((port.name for port in resolution.operator.inputs), node.inputs, strict=True))
-        for port, name in zip(resolution.operator.outputs, node.outputs, strict=True):
-            if port.name in resolution.operator.in_place:
-                source = inputs[resolution.operator.in_place[port.name]]
-                aliases[name] = aliases.get(source, source)
+        names = resolution.operator.named(node)
+        for output, state in resolution.operator.in_place.items():
+            aliases[names[output]] = aliases.get(names[state], names[state])
     return aliases
 
 

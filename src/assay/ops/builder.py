@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from assay.errors import ContractError
 from assay.graph.dim import Dim
 from assay.graph.graph import AttributeValue, Graph, Node, ValueType
@@ -59,8 +61,9 @@ class Builder:
             operator = registry.get(op)
         except ContractError as error:
             raise error.at(quote(self._name)) from None
-        outputs = self._output_names(operator, inputs, output)
-        node = Node(op, inputs, outputs, attributes, name)
+        node = Node(op, inputs, (), attributes, name)
+        outputs = self._output_names(operator, node, output)
+        node = replace(node, outputs=outputs)
         self._raise(self._scope.apply(node)[1])
         self._nodes.append(node)
         return outputs
@@ -93,8 +96,8 @@ class Builder:
         self._sources[kind].append(name)
         return name
 
-    def _output_names(self, operator: Operator, inputs: tuple[str, ...], output: str) -> tuple[str, ...]:
-        values = dict(zip((port.name for port in operator.inputs), inputs, strict=False))
+    def _output_names(self, operator: Operator, node: Node, output: str) -> tuple[str, ...]:
+        values = operator.named(node)
         ports = [port.name for port in operator.outputs]
         if output and len(ports) == 1:
             return (output,)

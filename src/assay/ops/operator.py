@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from assay.graph.dim import Dim
-from assay.graph.graph import AttributeValue, ValueType
+from assay.graph.graph import AttributeValue, Node, ValueType
 from assay.tensor.dtype import DType
 
 Array = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
@@ -212,3 +212,13 @@ class Operator:
     in_place: Mapping[str, str] = field(default_factory=dict)
     pointwise: int | None = None
     """The operation's number in kernels/elementwise.py, for operators that a chain may hold."""
+
+    def named(self, node: Node) -> dict[str, str]:
+        """The value at each port, inputs first. A port has none where the node's name for it is empty, or
+        the node has too few; of a node with too many, the surplus isn't named.
+        """
+        pairs = (
+            *zip(self.inputs, node.inputs, strict=False),
+            *zip(self.outputs, node.outputs, strict=False),
+        )
+        return {port.name: name for port, name in pairs if name}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -80,11 +80,11 @@ def parse(text: str) -> Pattern:
 
 
 def unify(
-    patterns: Mapping[str, str], shapes: Sequence[Shape | None], integers: Mapping[str, int]
+    patterns: Mapping[str, str], shapes: Mapping[str, Shape], integers: Mapping[str, int]
 ) -> tuple[Binding, list[Mismatch]]:
-    """Bind the names of `patterns` (port name to pattern) from `shapes`, and list what disagrees.
+    """Bind the names of `patterns` from `shapes`, both by port, and list what disagrees.
 
-    `integers` are attributes, which are bound from the start. A shape that isn't known (None) binds nothing.
+    `integers` are attributes, which are bound from the start. A port without a shape binds nothing.
     Names that stand alone are bound first, by the first port that has them, then those times a number, so
     expressions stand anywhere.
     """
@@ -94,9 +94,8 @@ def unify(
     rest_origin = ""
     mismatches = []
     expressions = []
-    for (port, text), shape in zip(patterns.items(), shapes, strict=True):
-        if shape is None:
-            continue
+    for port, shape in shapes.items():
+        text = patterns[port]
         pattern = parse(text)
         extra = len(shape) - len(pattern.axes)
         if extra < 0 or (extra and not pattern.rest):

@@ -37,7 +37,7 @@ def resolve(node: Node, types: Mapping[str, ValueType]) -> Resolution:
             raise ContractError(
                 "input undefined", place=place_of(node), want="a value with a type", got=quote(name)
             )
-    resolution, errors = examine(node, [types[name] for name in node.inputs])
+    resolution, errors = examine(node, types)
     if resolution is None:
         raise errors[0]
     return resolution
@@ -50,22 +50,29 @@ def place_of(node: Node) -> str:
 
 
 def examine(
-    node: Node, types: Sequence[ValueType | None], origin: Callable[[str], str] = lambda name: ""
+    node: Node, types: Mapping[str, ValueType], origin: Callable[[str], str] = lambda name: ""
 ) -> tuple[Resolution | None, list[ContractError]]:
     """The resolution, or None and all errors.
 
-    `types` belong to the node's inputs; None is a value that some other error is about. `origin` says where a
-    value is from: `a weight, line 3`.
+    `types` are by value; one that is missing is of a value that some other error is about. `origin` says
+    where a value is from: `a weight, line 3`.
     """
+    try:
+        operator = registry.get(node.op)
+    except ContractError as error:
+        return None, [error.at(place_of(node))]
     attributes = tuple(sorted((name, repr(value), value) for name, value in node.attributes.items()))
-    resolution = _sound(node.op, tuple(types), attributes, len(node.outputs))
-    return (resolution, []) if resolution else _examine(node, types, origin)
+    given = tuple(types[name] for name in node.inputs if name in types)
+    resolution = None
+    if len(given) == len(node.inputs):
+        resolution = _sound(operator, given, attributes, len(node.outputs))
+    return (resolution, []) if resolution else _examine(operator, node, types, origin)
 
 
 @lru_cache(maxsize=4096)
 def _sound(
-    op: str,
-    types: tuple[ValueType | None, ...],
+    operator: Operator,
+    types: tuple[ValueType, ...],
     attributes: tuple[tuple[str, str, AttributeValue], ...],
     outputs: int,
 ) -> Resolution | None:
@@ -73,45 +80,44 @@ def _sound(
 
     Attributes come with their text, because 1, 1.0 and True are equal and so are 0.0 and −0.0.
     """
-    node = Node(op, ("",) * len(types), ("",) * outputs, {name: value for name, _, value in attributes})
-    return _examine(node, types, lambda name: "")[0]
+    inputs = {f"input {index}": kind for index, kind in enumerate(types)}
+    given = {name: value for name, _, value in attributes}
+    node = Node(operator.name, tuple(inputs), ("",) * outputs, given)
+    return _examine(operator, node, inputs, lambda name: "")[0]
 
 
 def _examine(
-    node: Node, types: Sequence[ValueType | None], origin: Callable[[str], str]
+    operator: Operator, node: Node, types: Mapping[str, ValueType], origin: Callable[[str], str]
 ) -> tuple[Resolution | None, list[ContractError]]:
-    try:
-        operator = registry.get(node.op)
-    except ContractError as error:
-        return None, [error.at(place_of(node))]
     attributes, errors = fill(operator.attributes, node.attributes)
     integers = {name: value for name, value in attributes.items() if type(value) is int}
     binding = Binding({})
-    if len(types) != len(operator.inputs):
-        errors.append(_arity("inputs", operator.inputs, len(types)))
+    names = operator.named(node)
+    kinds = {port.name: types[names[port.name]] for port in operator.inputs if names.get(port.name) in types}
+    if len(node.inputs) != len(operator.inputs):
+        errors.append(_arity("inputs", operator.inputs, len(node.inputs)))
     else:
 
         def describe(port: str) -> str:
-            index = [each.name for each in operator.inputs].index(port)
-            name = node.inputs[index]
-            return ", ".join(filter(None, (f"{quote(name)}: {types[index]}", origin(name))))
+            return ", ".join(filter(None, (f"{quote(names[port])}: {kinds[port]}", origin(names[port]))))
 
-        errors += _dtypes(operator.inputs, types, describe)
+        errors += _dtypes(operator.inputs, kinds, describe)
         patterns = {port.name: port.dims for port in operator.inputs}
-        binding, mismatches = unify(patterns, [kind.shape if kind else None for kind in types], integers)
+        shapes = {port: kind.shape for port, kind in kinds.items()}
+        binding, mismatches = unify(patterns, shapes, integers)
         errors += [_mismatch(mismatch, describe) for mismatch in mismatches]
     if len(node.outputs) != len(operator.outputs):
         errors.append(_arity("outputs", operator.outputs, len(node.outputs)))
-    inputs = tuple(kind for kind in types if kind is not None)
-    if not errors and len(inputs) == len(types):
+    complete = len(kinds) == len(operator.inputs)
+    if not errors and complete:
         errors += _relations(operator, binding, attributes)
     for found in errors:
         found.hint = found.hint or f"assay contract {operator.name}"
         found.at(place_of(node))
-    if errors or len(inputs) < len(types):
+    if errors or not complete:
         return None, errors
-    outputs = tuple(_output(port, operator.inputs, inputs, binding, integers) for port in operator.outputs)
-    return Resolution(operator, inputs, outputs, binding.dims, attributes), []
+    outputs = tuple(_output(port, kinds, binding, integers) for port in operator.outputs)
+    return Resolution(operator, tuple(kinds.values()), outputs, binding.dims, attributes), []
 
 
 def _arity(what: str, ports: Sequence[Port], got: int) -> ContractError:
@@ -121,17 +127,16 @@ def _arity(what: str, ports: Sequence[Port], got: int) -> ContractError:
 
 
 def _dtypes(
-    ports: Sequence[Port], types: Sequence[ValueType | None], describe: Callable[[str], str]
+    ports: Sequence[Port], kinds: Mapping[str, ValueType], describe: Callable[[str], str]
 ) -> Iterator[ContractError]:
-    known = {port.name: kind.dtype for port, kind in zip(ports, types, strict=True) if kind}
     for port in ports:
-        dtype = known.get(port.name)
-        if dtype is None:
+        if port.name not in kinds:
             continue
+        dtype = kinds[port.name].dtype
         if dtype not in port.dtypes:
             want = " or ".join(map(str, port.dtypes))
-        elif port.like in known and dtype != known[port.like]:
-            want = f"{known[port.like]}, as {port.like} has"
+        elif port.like in kinds and dtype != kinds[port.like].dtype:
+            want = f"{kinds[port.like].dtype}, as {port.like} has"
         else:
             continue
         rule = f"input {port.name}: dtype not admitted"
@@ -159,11 +164,7 @@ def _relations(operator: Operator, binding: Binding, attributes: Attributes) -> 
 
 
 def _output(
-    port: Port,
-    ports: Sequence[Port],
-    types: Sequence[ValueType],
-    binding: Binding,
-    integers: Mapping[str, int],
+    port: Port, kinds: Mapping[str, ValueType], binding: Binding, integers: Mapping[str, int]
 ) -> ValueType:
-    dtypes = {each.name: kind.dtype for each, kind in zip(ports, types, strict=True)}
-    return ValueType(dtypes.get(port.like, port.dtypes[0]), shape_of(port.dims, binding, integers))
+    dtype = kinds[port.like].dtype if port.like else port.dtypes[0]
+    return ValueType(dtype, shape_of(port.dims, binding, integers))

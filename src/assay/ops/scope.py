@@ -66,9 +66,8 @@ class Scope:
         """Hold a node against its operator and define its outputs; `declared` has their types, if any are."""
         place = place_of(node)
         errors = [error for name in dict.fromkeys(node.inputs) for error in self.read(name, place)]
-        types = [self.types.get(name) for name in node.inputs]
         origin = Origin(node, line)
-        resolution, found = examine(node, types, self._origin)
+        resolution, found = examine(node, self.types, self._origin)
         errors += found
         inferred = dict(zip(node.outputs, resolution.outputs, strict=True)) if resolution else {}
         for name in node.outputs:
@@ -119,7 +118,9 @@ class Scope:
     def _constants(self, node: Node, place: str) -> Iterator[ContractError]:
         """Ports that are read in panels: only weights are packed, and bytes in rows would pass for panels."""
         operator = registry.find(node.op)
-        for port, name in zip(operator.inputs if operator else (), node.inputs, strict=False):
+        names = operator.named(node) if operator else {}
+        for port in operator.inputs if operator else ():
+            name = names.get(port.name, "")
             if port.panels and name in self._origins and self._origins[name].maker != "weight":
                 rule, got = f"input {port.name}: not a weight", f"{quote(name)}, {self._origin(name)}"
                 hint = "kernels read it in panels, into which weights are packed when they are loaded"
@@ -129,16 +130,15 @@ class Scope:
         operator = registry.find(node.op)
         if operator is None:
             return
-        inputs = dict(zip((port.name for port in operator.inputs), node.inputs, strict=False))
-        outputs = dict(zip((port.name for port in operator.outputs), node.outputs, strict=False))
+        names = operator.named(node)
         for output, port in operator.in_place.items():
-            if port not in inputs or output not in outputs:
+            if port not in names or output not in names:
                 continue
-            name = inputs[port]
+            name = names[port]
             got = f"{quote(name)}, {self._origin(name)}"
             if name in self._states:
                 self._changed.setdefault(name, changer)
-                self._states.setdefault(outputs[output], self._states[name])
+                self._states.setdefault(names[output], self._states[name])
             elif name in self._origins:
                 rule, hint = f"input {port}: changed in place", "declare the value as a state of the graph"
                 yield ContractError(rule, place=place, want="a state", got=got, hint=hint)

@@ -40,7 +40,10 @@ def panels(graph: Graph) -> frozenset[str]:
     """
     wanted: dict[str, bool] = {}
     for node in graph.nodes:
-        for port, name in zip(registry.get(node.op).inputs, node.inputs, strict=True):
+        operator = registry.get(node.op)
+        names = operator.named(node)
+        for port in operator.inputs:
+            name = names.get(port.name, "")
             if name in graph.weights and wanted.setdefault(name, port.panels) != port.panels:
                 raise ContractError(
                     "one weight, two layouts",
