@@ -16,6 +16,7 @@ raiser knows what; each outer layer adds where (`at`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Self
 
 
@@ -44,7 +45,41 @@ class AssayError(Exception):
 
 
 class ContractError(AssayError):
-    """A graph, a node or an input breaks an operator's contract."""
+    """A graph, a node or an input breaks an operator's contract. `violations`: all that was found at once."""
+
+    def __init__(
+        self,
+        rule: str,
+        *,
+        place: str = "",
+        want: str = "",
+        got: str = "",
+        hint: str = "",
+        violations: Sequence[ContractError] = (),
+    ) -> None:
+        super().__init__(rule, place=place, want=want, got=got, hint=hint)
+        self._several = tuple(violations)
+
+    @classmethod
+    def together(cls, violations: Sequence[ContractError]) -> ContractError:
+        """One error for one violation or more: the only one itself, or an error that tells them all."""
+        if len(violations) == 1:
+            return violations[0]
+        return cls(f"{len(violations)} contracts are broken", violations=violations)
+
+    @property
+    def violations(self) -> tuple[ContractError, ...]:
+        """All that was found, in order; of an error that isn't several, itself."""
+        return self._several or (self,)
+
+    def at(self, place: str) -> Self:
+        """The same error, with an outer place put before the one that it, or each of several, has."""
+        for violation in self._several:
+            violation.at(place)
+        return self if self._several else super().at(place)
+
+    def __str__(self) -> str:
+        return "\n".join([super().__str__(), *map(str, self._several)])
 
 
 class FormatError(AssayError):

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+import subprocess
+import sys
+
 import pytest
 
 from assay.graph.graph import Graph, Node, ValueType
@@ -33,6 +38,23 @@ def test_bytes() -> None:
     assert str(GRAPH.types["x"]) == "float32[T, T + past]"
     with pytest.raises(ValueError, match="not whole blocks"):
         ValueType.of(Q4_1, 33).nbytes({})
+
+
+def test_equal_types_are_one_key_in_any_process() -> None:
+    """A type keeps its hash, and texts hash otherwise in each process."""
+    kinds = [ValueType.of(F32, "T", 64), ValueType.of(F32, "T", 65), ValueType.of(Q4_1, "T", 64)]
+    assert len({*kinds, *(ValueType.of(kind.dtype, *kind.shape) for kind in kinds)}) == 3
+    code = (
+        "import pickle, sys; from assay.graph.graph import ValueType; from assay.tensor.dtype import F32;"
+        "kind = pickle.load(sys.stdin.buffer); sys.exit({ValueType.of(F32, 'T', 64): 7}.get(kind))"
+    )
+    for seed in ("1", "2"):
+        child = subprocess.run(
+            [sys.executable, "-c", code],
+            input=pickle.dumps(kinds[0]),
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        )
+        assert child.returncode == 7
 
 
 def test_frozen() -> None:

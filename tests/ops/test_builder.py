@@ -92,14 +92,17 @@ def test_a_breach_is_raised_at_its_step() -> None:
     )
 
 
-def test_further_breaches_are_notes() -> None:
+def test_all_breaches_of_a_step_are_raised_together() -> None:
     builder = Builder("g")
     x = builder.input("x", F32, "T", 64)
     with pytest.raises(ContractError) as caught:
         builder.ops("toy_top", x, k=0, mode="up")
-    assert caught.value.rule == "attribute k: out of range"
-    assert len(caught.value.__notes__) == 1
-    assert caught.value.__notes__[0].startswith('g › node "x0.values" (toy_top): attribute mode')
+    assert [error.rule for error in caught.value.violations] == [
+        "attribute k: out of range",
+        "attribute mode: not one of the choices",
+    ]
+    assert {error.place for error in caught.value.violations} == {'g › node "x0.values" (toy_top)'}
+    assert all(str(error) in str(caught.value) for error in caught.value.violations)
 
 
 def test_unknown_operator() -> None:

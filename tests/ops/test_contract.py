@@ -11,7 +11,7 @@ from assay.graph.dim import Dim
 from assay.graph.graph import AttributeValue, Graph, Node, ValueType
 from assay.graph.listing import line_of, parse
 from assay.ops import registry
-from assay.ops.contract import check, resolve
+from assay.ops.contract import check, require, resolve
 from assay.tensor.dtype import F16, F32, I64, Q8_0
 from toys import WRITE
 
@@ -326,6 +326,28 @@ def test_all_violations_in_one_go_in_the_order_of_the_listing() -> None:
     )
     found = check(graph)
     assert [error.place.split(" › ")[1] for error in found] == ["line 8", "line 10", "line 11", "line 14"]
+
+
+def test_a_graph_with_violations_is_refused_with_all_of_them() -> None:
+    require(parse(GOOD))
+    graph = changed(("eps=0.001", "eps=2.0"), ("output indices", "output no"))
+    with pytest.raises(ContractError) as caught:
+        require(graph)
+    error = caught.value
+    assert list(map(fields, error.violations)) == list(map(fields, check(graph)))
+    assert error.rule == "2 contracts are broken"
+    assert str(error).splitlines()[1:] == [line for each in check(graph) for line in str(each).splitlines()]
+    assert error.at("model.onnx") is error
+    assert [each.place.split(" › ")[:2] for each in error.violations] == [["model.onnx", "tiny"]] * 2
+
+
+def test_a_single_violation_is_raised_as_it_is() -> None:
+    graph = changed(("eps=0.001", "eps=2.0"))
+    with pytest.raises(ContractError) as caught:
+        require(graph)
+    assert fields(caught.value) == fields(violation(("eps=0.001", "eps=2.0")))
+    assert caught.value.violations == (caught.value,)
+    assert caught.value.at("outer").place.startswith("outer › tiny › line 8")
 
 
 def test_one_fault_is_told_once() -> None:

@@ -24,6 +24,16 @@ class ValueType:
     def of(dtype: DType, *shape: int | str | Dim) -> ValueType:
         return ValueType(dtype, tuple(Dim.of(dim) for dim in shape))
 
+    def __post_init__(self) -> None:
+        # Once for all: a check looks up the types of thousands of values, few of which differ.
+        object.__setattr__(self, "_hash", hash((self.dtype, self.shape)))
+
+    def __hash__(self) -> int:
+        return self._hash  # type: ignore[attr-defined,no-any-return]
+
+    def __reduce__(self) -> tuple[type[ValueType], tuple[DType, tuple[Dim, ...]]]:
+        return ValueType, (self.dtype, self.shape)  # another process hashes otherwise
+
     @property
     def symbols(self) -> frozenset[str]:
         return frozenset().union(*(dim.symbols for dim in self.shape))

@@ -20,6 +20,7 @@ from assay.llm.language_model import LanguageModel
 from assay.llm.template import ChatTemplate
 from assay.llm.tokenizer import Tokenizer
 from assay.models import llama
+from assay.ops import contract
 from assay.runtime.cpu import Cpu
 from assay.runtime.executor import Executor
 from assay.runtime.weights import lay_out, pack_kernel, panels, repack
@@ -60,6 +61,7 @@ def design(file: GgufFile, options: Options) -> Design:
     graph = llama.graph(model, dtypes, cache, pages, -(-context // PAGE))
     if options.activations == "int8":
         graph = quantize_activations(graph)
+    contract.require(graph)
     return Design(model, graph, context, pages)
 
 
@@ -130,7 +132,7 @@ def _pages(model: llama.Llama, context: int, cache_tokens: int | None, size: int
     if cache_tokens is not None:
         return max(1, -(-cache_tokens // PAGE))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    most = memory // 4 // (model.kv_bytes * size * PAGE)
+    most = memory // 4 // (model.kv_elements * size * PAGE)
     return int(max(-(-context // PAGE), min(most, engines.SEQUENCES * -(-context // PAGE))))
 
 

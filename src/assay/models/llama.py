@@ -40,7 +40,7 @@ class Llama:
     """Whether the output map is the token table."""
 
     @property
-    def kv_bytes(self) -> int:
+    def kv_elements(self) -> int:
         """Elements of the cache that one token takes."""
         return 2 * self.layers * self.kv_heads * self.head_dim
 

@@ -17,7 +17,7 @@ from assay.tensor.dtype import DType
 class Builder:
     """Values are passed by name: every method returns the names of what it defined.
 
-    A breach raises ContractError at once (further ones are its notes), and ends the use of the builder.
+    A breach raises ContractError at once, with all that is wrong there, and ends the use of the builder.
     """
 
     def __init__(self, name: str) -> None:
@@ -70,7 +70,7 @@ class Builder:
 
     def output(self, value: str) -> None:
         """Make a value an output of the graph."""
-        self._raise(list(self._scope.read(value, f"output {quote(value)}")))
+        self._raise(self._scope.read(value, f"output {quote(value)}"))
         self._outputs.append(value)
 
     def type_of(self, value: str) -> ValueType:
@@ -80,7 +80,7 @@ class Builder:
     def graph(self) -> Graph:
         """The graph as it is now. Raises ContractError for an output that is a state's old name by now."""
         for value in self._outputs:
-            self._raise(list(self._scope.read(value, f"output {quote(value)}")))
+            self._raise(self._scope.read(value, f"output {quote(value)}"))
         return Graph(
             self._name,
             tuple(self._sources["input"]),
@@ -118,7 +118,4 @@ class Builder:
 
     def _raise(self, errors: list[ContractError]) -> None:
         if errors:
-            first, *others = (error.at(quote(self._name)) for error in errors)
-            for other in others:
-                first.add_note(str(other))
-            raise first
+            raise ContractError.together(errors).at(quote(self._name))

@@ -9,7 +9,14 @@ from assay.graph.text import quote
 from assay.ops.resolution import Resolution, resolve
 from assay.ops.scope import Origin, Scope
 
-__all__ = ["Resolution", "check", "resolve"]
+__all__ = ["Resolution", "check", "require", "resolve"]
+
+
+def require(graph: Graph) -> None:
+    """Raises one ContractError with all violations of a graph, if there are any."""
+    errors = check(graph)
+    if errors:
+        raise ContractError.together(errors)
 
 
 def check(graph: Graph) -> list[ContractError]:
@@ -20,18 +27,19 @@ def check(graph: Graph) -> list[ContractError]:
     errors: list[ContractError] = []
 
     def report(line: int, found: list[ContractError]) -> None:
-        errors.extend(error.at(f"line {line}").at(quote(graph.name)) for error in found)
+        for error in found:
+            errors.append(error.at(f"line {line}").at(quote(graph.name)))
+
+    def makers() -> dict[str, Origin]:
+        lines = reversed(list(enumerate(graph.nodes, start=first)))
+        return {name: Origin(node, line) for line, node in lines for name in node.outputs}
 
     first = first_node_line(graph)
-    later: dict[str, Origin] = {}
-    for line, node in enumerate(graph.nodes, start=first):
-        for name in node.outputs:
-            later.setdefault(name, Origin(node, line))
-    scope = Scope(later)
+    scope = Scope(makers)
     for line, (kind, name) in enumerate(graph.sources(), start=2):
         report(line, scope.declare(kind, name, graph.types.get(name), line))
     for line, node in enumerate(graph.nodes, start=first):
         report(line, scope.apply(node, line, graph.types)[1])
     for line, name in enumerate(graph.outputs, start=first + len(graph.nodes)):
-        report(line, list(scope.read(name, f"output {quote(name)}")))
+        report(line, scope.read(name, f"output {quote(name)}"))
     return errors

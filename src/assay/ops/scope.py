@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
+from functools import lru_cache
+from typing import NamedTuple
 
 from assay.errors import ContractError
 from assay.graph.graph import Node, ValueType
@@ -15,8 +16,7 @@ from assay.ops.resolution import Resolution, examine, place_of
 _ABOVE = "a value of the lines above"
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(NamedTuple):
     """Where a value is from: the node that makes it, or the kind of source that it is; and the line, or 0."""
 
     maker: Node | str
@@ -33,28 +33,28 @@ class Origin:
 class Scope:
     """The values that are defined at one place of a graph, while its nodes are gone through in order.
 
-    `later` has the origins of values that nodes further on make.
+    `later` tells the origins of all values that nodes make, those further on too.
     """
 
-    def __init__(self, later: Mapping[str, Origin] | None = None) -> None:
+    def __init__(self, later: Callable[[], Mapping[str, Origin]] = dict) -> None:
         self.types: dict[str, ValueType] = {}
-        self._later = later or {}
+        self._later = later
         self._origins: dict[str, Origin] = {}
         self._states: dict[str, str] = {}
         self._changed: dict[str, Origin] = {}
+        self._readable: set[str] = set()
 
     def declare(self, kind: str, name: str, type: ValueType | None, line: int = 0) -> list[ContractError]:
         """Define an input, a weight or a state (`kind`) of the graph."""
         place = f"{kind} {quote(name)}"
-        errors = [*self._define(name, type, Origin(kind, line), place)]
+        errors = self._define(name, type, Origin(kind, line))
         if type is None:
-            want = "dtype and shape"
-            errors.append(ContractError("no type declared", place=place, want=want, got="nothing"))
+            errors.append(ContractError("no type declared", want="dtype and shape", got="nothing"))
         else:
-            errors += _possible(type, place)
+            errors += _impossible(type)
         if kind == "state":
             self._states.setdefault(name, name)
-        return errors
+        return [error.at(place) for error in errors]
 
     def state_of(self, name: str) -> str:
         """The state whose memory a value is; the value itself when it is none."""
@@ -64,37 +64,43 @@ class Scope:
         self, node: Node, line: int = 0, declared: Mapping[str, ValueType] | None = None
     ) -> tuple[Resolution | None, list[ContractError]]:
         """Hold a node against its operator and define its outputs; `declared` has their types, if any are."""
-        place = place_of(node)
-        errors = [error for name in dict.fromkeys(node.inputs) for error in self.read(name, place)]
+        unread = [self._unreadable(name) for name in dict.fromkeys(node.inputs) if name not in self._readable]
+        resolution, broken = examine(node, self.types, self._origin)
+        inferred = resolution.outputs if resolution else (None,) * len(node.outputs)
         origin = Origin(node, line)
-        resolution, found = examine(node, self.types, self._origin)
-        errors += found
-        inferred = dict(zip(node.outputs, resolution.outputs, strict=True)) if resolution else {}
-        for name in node.outputs:
-            type = inferred.get(name) or (declared or {}).get(name)
-            taken = list(self._define(name, type, origin, place))
-            errors += taken
+        wrong: list[ContractError] = []
+        for name, type in zip(node.outputs, inferred, strict=True):
+            claimed = declared.get(name) if declared is not None else None
+            taken = self._define(name, type or claimed, origin)
+            wrong += taken
             if declared is not None and not taken:
-                errors += _contradiction(name, inferred.get(name), declared.get(name), place)
-            if name in inferred:
-                errors += _possible(inferred[name], place)
-        return resolution, [*errors, *self._constants(node, place), *self._change(node, origin, place)]
+                wrong += _contradiction(name, type, claimed)
+            if type:
+                wrong += _impossible(type)
+        wrong += self._constants(node)
+        wrong += self._change(node, origin)
+        for error in (*unread, *wrong):
+            error.at(place_of(node))
+        return resolution, [*unread, *broken, *wrong]
 
-    def read(self, name: str, place: str) -> Iterator[ContractError]:
+    def read(self, name: str, place: str) -> list[ContractError]:
         """What is wrong with reading a value here."""
+        return [] if name in self._readable else [self._unreadable(name).at(place)]
+
+    def _unreadable(self, name: str) -> ContractError:
         if name in self._changed:
             latest = [value for value, state in self._states.items() if state == self._states[name]][-1]
             want, got = quote(latest), f"{quote(name)}, changed by {self._changed[name]}"
             hint = "the memory holds the new contents: read the new name, or move the reader above the change"
-            yield ContractError("state read after its change", place=place, want=want, got=got, hint=hint)
-        elif name not in self._origins and name in self._later:
-            got = f"{quote(name)}, made by {self._later[name]}"
+            return ContractError("state read after its change", want=want, got=got, hint=hint)
+        maker = self._later().get(name)
+        if maker:
+            got = f"{quote(name)}, made by {maker}"
             hint = "put the nodes in an order in which they can run"
-            yield ContractError("value used before it is made", place=place, want=_ABOVE, got=got, hint=hint)
-        elif name not in self._origins:
-            near = get_close_matches(name, self._origins, n=1)
-            hint = f"did you mean {quote(near[0])}?" if near else ""
-            yield ContractError("value undefined", place=place, want=_ABOVE, got=quote(name), hint=hint)
+            return ContractError("value used before it is made", want=_ABOVE, got=got, hint=hint)
+        near = get_close_matches(name, self._origins, n=1)
+        hint = f"did you mean {quote(near[0])}?" if near else ""
+        return ContractError("value undefined", want=_ABOVE, got=quote(name), hint=hint)
 
     def _origin(self, name: str) -> str:
         origin = self._origins.get(name)
@@ -102,33 +108,30 @@ class Scope:
             return "undefined"
         return f"made by {origin}" if isinstance(origin.maker, Node) else str(origin)
 
-    def _define(
-        self, name: str, type: ValueType | None, origin: Origin, place: str
-    ) -> Iterator[ContractError]:
+    def _define(self, name: str, type: ValueType | None, origin: Origin) -> list[ContractError]:
         if name == "":
-            yield ContractError("value without a name", place=place, want="a name", got='""')
-        elif name in self._origins:
+            return [ContractError("value without a name", want="a name", got='""')]
+        if name in self._origins:
             got = f"{quote(name)}, {self._origin(name)}"
-            yield ContractError("value defined twice", place=place, want="a name of its own", got=got)
-        else:
-            self._origins[name] = origin
-            if type is not None:
-                self.types[name] = type
+            return [ContractError("value defined twice", want="a name of its own", got=got)]
+        self._origins[name] = origin
+        self._readable.add(name)
+        if type is not None:
+            self.types[name] = type
+        return []
 
-    def _constants(self, node: Node, place: str) -> Iterator[ContractError]:
+    def _constants(self, node: Node) -> Iterator[ContractError]:
         """Ports that are read in panels: only weights are packed, and bytes in rows would pass for panels."""
         operator = registry.find(node.op)
-        names = operator.named(node) if operator else {}
-        for port in operator.inputs if operator else ():
-            name = names.get(port.name, "")
+        for port, name in zip(operator.inputs if operator else (), node.inputs, strict=False):
             if port.panels and name in self._origins and self._origins[name].maker != "weight":
                 rule, got = f"input {port.name}: not a weight", f"{quote(name)}, {self._origin(name)}"
                 hint = "kernels read it in panels, into which weights are packed when they are loaded"
-                yield ContractError(rule, place=place, want="a weight of the graph", got=got, hint=hint)
+                yield ContractError(rule, want="a weight of the graph", got=got, hint=hint)
 
-    def _change(self, node: Node, changer: Origin, place: str) -> Iterator[ContractError]:
+    def _change(self, node: Node, changer: Origin) -> Iterator[ContractError]:
         operator = registry.find(node.op)
-        if operator is None:
+        if operator is None or not operator.in_place:
             return
         names = operator.named(node)
         for output, port in operator.in_place.items():
@@ -138,33 +141,42 @@ class Scope:
             got = f"{quote(name)}, {self._origin(name)}"
             if name in self._states:
                 self._changed.setdefault(name, changer)
+                self._readable.discard(name)
                 self._states.setdefault(names[output], self._states[name])
             elif name in self._origins:
                 rule, hint = f"input {port}: changed in place", "declare the value as a state of the graph"
-                yield ContractError(rule, place=place, want="a state", got=got, hint=hint)
+                yield ContractError(rule, want="a state", got=got, hint=hint)
             if node.inputs.count(name) > 1:
                 rule, hint = f"input {port}: changed and read by one node", "a copy can be read meanwhile"
-                yield ContractError(rule, place=place, want="one use", got=got, hint=hint)
+                yield ContractError(rule, want="one use", got=got, hint=hint)
 
 
-def _contradiction(
-    name: str, inferred: ValueType | None, declared: ValueType | None, place: str
-) -> Iterator[ContractError]:
+def _contradiction(name: str, inferred: ValueType | None, declared: ValueType | None) -> list[ContractError]:
     if declared is None:
         want = str(inferred) if inferred else "dtype and shape"
-        yield ContractError(f"output {quote(name)}: no type declared", place=place, want=want, got="nothing")
-    elif inferred and inferred != declared:
+        return [ContractError(f"output {quote(name)}: no type declared", want=want, got="nothing")]
+    if inferred and inferred != declared:
         rule = f"output {quote(name)}: contradicts its declared type"
         want, got = f"{declared}, as declared", f"{inferred}, as inferred"
         hint = "the declaration, or an input's shape, is wrong"
-        yield ContractError(rule, place=place, want=want, got=got, hint=hint)
+        return [ContractError(rule, want=want, got=got, hint=hint)]
+    return []
 
 
-def _possible(type: ValueType, place: str) -> Iterator[ContractError]:
+def _impossible(type: ValueType) -> list[ContractError]:
+    """What is wrong with a type whatever the value is."""
+    return [ContractError(rule, want=want, got=str(type)) for rule, want in _flaws(type)]
+
+
+@lru_cache(maxsize=1024)
+def _flaws(type: ValueType) -> tuple[tuple[str, str], ...]:
+    """Rules that the type breaks, each with what was wanted."""
+    found = []
     if any(dim.constant is not None and dim.constant < 0 for dim in type.shape):
-        yield ContractError("negative dimension", place=place, want="0 or more", got=str(type))
+        found.append(("negative dimension", "0 or more"))
     if type.dtype.quantised:
         row = type.shape[-1].constant if type.shape else None
         if row is None or row % type.dtype.block:
             want = f"a last dimension that is a multiple of {type.dtype.block}"
-            yield ContractError("rows are not whole blocks", place=place, want=want, got=str(type))
+            found.append(("rows are not whole blocks", want))
+    return tuple(found)
