@@ -25,7 +25,9 @@ from assay.errors import (
 from assay.load import Progress, load
 
 if TYPE_CHECKING:
-    from assay.llm.language_model import Completion, LanguageModel
+    from assay.llm.answer import Completion, Timings, Usage
+    from assay.llm.language_model import LanguageModel, Stream
+    from assay.llm.request import Sampling
 
 __version__ = "0.1.0"
 __all__ = [
@@ -40,12 +42,23 @@ __all__ = [
     "PrecisionOverflow",
     "Progress",
     "RequestError",
+    "Sampling",
     "SchedulingDeadlock",
+    "Stream",
+    "Timings",
+    "Usage",
     "__version__",
     "load",
 ]
 
-_LATE = {"Completion": "assay.llm.language_model", "LanguageModel": "assay.llm.language_model"}
+_LATE = {
+    "Completion": "assay.llm.answer",
+    "LanguageModel": "assay.llm.language_model",
+    "Sampling": "assay.llm.request",
+    "Stream": "assay.llm.language_model",
+    "Timings": "assay.llm.answer",
+    "Usage": "assay.llm.answer",
+}
 
 
 def __getattr__(name: str) -> object:

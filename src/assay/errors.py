@@ -103,7 +103,13 @@ class SchedulingDeadlock(AssayError):
 
 
 class PrecisionOverflow(AssayError):
-    """A value left its dtype's range; the place names the first node where it happened."""
+    """A value left its dtype's range; the place names the first node where it happened.
+
+    `row` is the first bad row of that node's input, whose rows the symbol `rows` counts.
+    """
+
+    rows = ""
+    row = 0
 
 
 class KernelBuildError(AssayError):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from assay.errors import RequestError
-from assay.llm.language_model import Completion, Timings, Usage
+from assay.llm.answer import Completion, Timings, Usage
 
 
 class Scripted:

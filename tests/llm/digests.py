@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import assay
-from assay.llm.engine import Engine, buckets, step_inputs
+from assay.llm.engine import Engine, buckets
 from assay.llm.language_model import LanguageModel
 from assay.llm.request import Sampling
 from assay.llm.scheduler import Share
+from assay.llm.step import step_inputs
 from assay.runtime.cpu import Cpu
 from assay.runtime.executor import Executor
 
@@ -64,8 +65,8 @@ def nodes(engine: Engine, device: Cpu, tokens: list[int]) -> dict[str, str]:
     other = Engine(executor, pages=engine.pages.count, context=engine.context, vocabulary=engine.vocabulary)
     sequence = other.add(tokens, Sampling(max_tokens=1))
     sequence.hold(other.pages, len(tokens))
-    share = Share(sequence, len(tokens))
-    found = executor.run(*step_inputs([share], [len(tokens) - 1], [share]))
+    share = Share(sequence, len(tokens), 1)
+    found = executor.run(*step_inputs([share]))
     return {name: sha(found[name]) for name in (*wanted, "logits")}
 
 

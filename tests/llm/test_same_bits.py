@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 
 from assay.kernels import target
 from assay.kernels.call import call
-from assay.llm.engine import Engine, step_inputs
+from assay.llm.engine import Engine
 from assay.llm.language_model import LanguageModel
 from assay.llm.request import Sampling
 from assay.llm.scheduler import Share
+from assay.llm.step import step_inputs
 from assay.runtime.cpu import Cpu
 from llm.digests import GOLDEN, PROMPT, digests, engine_like, greedy, nodes, sha
 
@@ -112,8 +113,8 @@ def logits_of_pieces(engine: Engine, prompt: list[int], cuts: list[int]) -> str:
     for end in [*cuts, len(prompt)]:
         count = end - sequence.computed
         sequence.hold(engine.pages, count)
-        share = Share(sequence, count)
-        outputs = engine.executor.run(*step_inputs([share], [count - 1], [share]))
+        share = Share(sequence, count, 1)
+        outputs = engine.executor.run(*step_inputs([share]))
         row = outputs["logits"][0].astype(np.float32)
         sequence.computed += count
     engine.cancel(sequence)

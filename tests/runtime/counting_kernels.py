@@ -20,4 +20,4 @@ def gather(args, tid, nthreads):
 
 def fail(args, tid, nthreads):
     """()"""
-    fault(args)
+    fault(args, tid)

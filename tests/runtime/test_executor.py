@@ -135,8 +135,9 @@ def test_a_fault_is_forgotten_by_the_next_run(device: Cpu) -> None:
     expected = result(executor, rows(5))
     bad = rows(5)
     bad[3, 3] = np.inf
-    with pytest.raises(PrecisionOverflow):
+    with pytest.raises(PrecisionOverflow) as found:
         result(executor, bad)
+    assert (found.value.rows, found.value.row) == ("T", 3)
     assert np.array_equal(result(executor, rows(5)), expected)
 
 

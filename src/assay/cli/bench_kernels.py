@@ -100,9 +100,9 @@ def _measure(arguments: argparse.Namespace) -> Found:
 def _step(engine: Engine, tokens: int, repeats: int, limits: Limits) -> Found:
     """The launches of a step of `tokens` tokens of one sequence, those alike together."""
     from assay.cli.work import work_of
-    from assay.llm.engine import step_inputs
     from assay.llm.request import Sampling
     from assay.llm.scheduler import Share
+    from assay.llm.step import step_inputs
     from assay.runtime.profile import profile
 
     past = PAST if tokens == 1 else 0
@@ -112,8 +112,8 @@ def _step(engine: Engine, tokens: int, repeats: int, limits: Limits) -> Found:
     try:
         for count in filter(None, (past, tokens)):
             sequence.hold(engine.pages, count)
-            share = Share(sequence, count)
-            binding, inputs = step_inputs([share], [count - 1], [share])
+            share = Share(sequence, count, 1)
+            binding, inputs = step_inputs([share])
             if sequence.pending > tokens:
                 engine.executor.run(binding, inputs)
                 sequence.computed += count

@@ -16,7 +16,8 @@ from assay.cli.model import load_model
 from assay.errors import RequestError
 
 if TYPE_CHECKING:
-    from assay.llm.language_model import Completion, LanguageModel
+    from assay.llm.answer import Completion
+    from assay.llm.language_model import LanguageModel
 
 Message = dict[str, str]
 

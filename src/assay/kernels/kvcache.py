@@ -41,7 +41,7 @@ def _writer(size: int):
                             f32_bits(value) & INFINITE == INFINITE
                         )
             if bad:
-                fault(args)
+                fault(args, row)
 
     return kernel
 

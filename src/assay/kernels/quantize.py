@@ -29,7 +29,7 @@ def rows(args, tid, nthreads):
         low, high = load(x + 128 * block), load(x + 128 * block + 64)
         a, b = bits(low) & magnitude, bits(high) & magnitude
         if any_lane((a >= infinite) | (b >= infinite)):
-            fault(args)
+            fault(args, block // blocks)
         greatest = tree_max(floats(select(a > b, a, b)))
         scale = greatest / STEPS
         inverse = STEPS / greatest

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from assay.kernels.sizes import ROWS
 from assay.simd.device import device
-from assay.simd.memory import fetch_add, get_f32, get_i64, put_f32, put_i64
+from assay.simd.memory import fetch_add, fetch_max, get_f32, get_i64, put_f32
 
 
 @device
@@ -13,9 +14,11 @@ def take(args):
 
 
 @device
-def fault(args):
-    """Report that a value left its dtype's range; the executor raises PrecisionOverflow after the run."""
-    put_i64(get_i64(args) + 8, 1)
+def fault(args, row):
+    """Report that a value of this row left its dtype's range; the executor raises PrecisionOverflow after the
+    run. Of several rows the first is kept, whoever comes first.
+    """
+    fetch_max(get_i64(args) + 8, ROWS - row)
 
 
 @device

@@ -36,6 +36,8 @@ CHAIN_SCRATCH = 4 * CHAIN_BLOCK * REGISTERS
 
 LINE = 64
 """Bytes of a cache line: apart by that much, two words don't slow each other down."""
+ROWS = 1 << 40
+"""More rows than any value has: a fault in row r leaves ROWS - r, so that the first row leaves the most."""
 ENTRY_BYTES = 24
 """Bytes of one entry of a tape."""
 OPERANDS = 64

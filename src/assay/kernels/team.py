@@ -12,7 +12,7 @@ The control block is int64 words, each group on a cache line of its own:
     FAULT     after a run: 1 + the first entry that reported a fault, or 0
 
 A tape entry is three words: the kernel's address, its arguments' address, and whether a barrier comes before
-it. Entry i's work counter and fault flag are the words 8i and 8i + 1 of the counters.
+it. Entry i's work counter and fault (share.py) are the words 8i and 8i + 1 of the counters.
 """
 
 from __future__ import annotations

@@ -91,6 +91,7 @@ def load(path: Path, options: Options, threads: int, compiled: Compiled, loaded:
         pages=made.pages,
         context=made.context,
         vocabulary=made.model.vocabulary,
+        ends=tokenizer.eos_ids,
         budget=options.budget or engines.BUDGET,
     )
     details = {

@@ -1,4 +1,4 @@
-"""What a caller asks for: everything that can change the answer is in it."""
+"""What a caller asks for: with the model, how it was loaded and the prompt, this decides the answer."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from assay.errors import RequestError
+from assay.llm.stops import StopStrings
 
 SEEDS = 2**63
 
@@ -34,14 +35,7 @@ class Sampling:
         _number("top_p", self.top_p, 0.0, 1.0, above=True)
         if self.seed is not None:
             _integer("seed", self.seed, 0, SEEDS - 1)
-        if isinstance(self.stop, str):
-            raise RequestError(
-                "a list is wanted",
-                place="stop",
-                want="a list of strings",
-                got="a string",
-                hint=f"stop=[{self.stop!r}]",
-            )
+        StopStrings(self.stop)
 
 
 def _integer(name: str, value: object, low: int, high: int) -> None:

@@ -6,6 +6,7 @@ import enum
 
 import numpy as np
 
+from assay.errors import AssayError
 from assay.kernels.sizes import PAGE
 from assay.llm.pages import Pages
 from assay.llm.request import Sampling
@@ -35,6 +36,9 @@ class Sequence:
         self.pages: list[int] = []
         self.table = np.zeros(width, np.int32)
         self.logprobs: list[float] = []
+        self.reason = ""
+        """Why it ended: "stop" at an end token, "length", "cancelled", or "error"."""
+        self.error: AssayError | None = None
 
     @property
     def length(self) -> int:
@@ -53,7 +57,7 @@ class Sequence:
 
     def pages_for(self, count: int) -> int:
         """Pages that the next `count` tokens need beyond those that it holds."""
-        return -(-(self.computed + count) // PAGE) - len(self.pages)
+        return max(0, -(-(self.computed + count) // PAGE) - len(self.pages))
 
     def hold(self, pages: Pages, count: int) -> None:
         """Take the pages that the next `count` tokens need."""

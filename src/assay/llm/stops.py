@@ -19,8 +19,14 @@ class StopStrings:
 
     def __init__(self, stops: Sequence[str]) -> None:
         """Raises RequestError naming the `stop[n]` that isn't a string of 1 to `LONGEST` characters."""
-        if isinstance(stops, str) or len(stops) > MOST:
-            raise RequestError("bad stop strings", place="stop", want=f"a list of at most {MOST} strings")
+        if not isinstance(stops, list | tuple) or len(stops) > MOST:
+            raise RequestError(
+                "bad stop strings",
+                place="stop",
+                want=f"a list of at most {MOST} strings",
+                got=f"{len(stops)} of them" if isinstance(stops, list | tuple) else repr(stops)[:80],
+                hint=f"stop=[{stops!r}]" if isinstance(stops, str) else "",
+            )
         for number, stop in enumerate(stops):
             if not isinstance(stop, str) or not 0 < len(stop) <= LONGEST:
                 raise RequestError(

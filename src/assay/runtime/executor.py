@@ -89,16 +89,8 @@ class Executor:
         self.device.launch(ready.tape)
         self.seconds += time.perf_counter() - began
         self.runs += 1
-        launch = ready.tape.faulty()
-        if launch is not None:
-            node = self.graph.nodes[launch.nodes[-1]]
-            raise PrecisionOverflow(
-                "a value left its dtype's range",
-                place=f"{self.graph.name} › {place_of(node)}",
-                want="finite values that the dtype can hold",
-                got="infinity or not a number",
-                hint='damaged weights, or activations that need activations="float32"',
-            )
+        if ready.tape.fault:
+            raise self._overflow(ready.tape)
         return ready.outputs
 
     def tape(self, binding: Mapping[str, int]) -> Tape:
@@ -118,6 +110,19 @@ class Executor:
                     got=str(binding[symbol]),
                 )
         return chosen
+
+    def _overflow(self, tape: Tape) -> PrecisionOverflow:
+        launch, row = tape.faulty()
+        node = self.graph.nodes[launch.nodes[-1]]
+        error = PrecisionOverflow(
+            "a value left its dtype's range",
+            place=f"{self.graph.name} › {place_of(node)}",
+            want="finite values that the dtype can hold",
+            got=f"infinity or not a number in row {row}",
+            hint='damaged weights, or activations that need activations="float32"',
+        )
+        error.rows, error.row = str(self.graph.types[node.inputs[0]].shape[0]), row
+        return error
 
     def _take_on(self, binding: Mapping[str, int]) -> _Ready:
         """The plan for these sizes, bound to memory and to them."""

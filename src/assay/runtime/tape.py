@@ -9,7 +9,7 @@ import numpy as np
 from assay.compiler.plan import Launch, Plan, Value, Word
 from assay.graph.dim import Dim
 from assay.kernels.call import word
-from assay.kernels.sizes import ENTRY_BYTES, LINE
+from assay.kernels.sizes import ENTRY_BYTES, LINE, ROWS
 from assay.ops.operator import Scratch
 
 Words = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
@@ -59,9 +59,11 @@ class Tape:
         for dim, positions in self._symbolic:
             self.arguments[positions] = dim.at(binding)
 
-    def faulty(self) -> Launch | None:
-        """The first launch of the last run that reported a value outside its dtype's range."""
-        return self.plan.launches[self.fault - 1] if self.fault else None
+    def faulty(self) -> tuple[Launch, int]:
+        """The first launch of the last run that reported a value outside its dtype's range, and its first
+        such row.
+        """
+        return self.plan.launches[self.fault - 1], ROWS - int(self.counters[self.fault - 1, 1])
 
 
 def _fixed(argument: Word, places: Mapping[str, int], scratch: int, stride: int) -> tuple[int, ...]:

@@ -247,6 +247,16 @@ def fetch_add(typingctx, address, amount):
 
 
 @intrinsic
+def fetch_max(typingctx, address, value):
+    """Raise the int64 at `address` to `value` atomically, if it is less; the old value."""
+
+    def emit(context, builder, sig, args):
+        return builder.atomic_rmw("max", pointer(builder, args[0], I64), args[1], "acq_rel")
+
+    return types.int64(types.int64, types.int64), emit
+
+
+@intrinsic
 def atomic_get(typingctx, address):
     """The int64 at `address`, with acquire order."""
 

@@ -1,0 +1,99 @@
+"""An answer: the text of a sequence's tokens, and what there is to say of it."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from assay.llm.detokenizer import Detokenizer
+from assay.llm.sequence import Sequence
+from assay.llm.stops import StopStrings
+from assay.llm.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Tokens of the prompt and of the answer."""
+
+    prompt_tokens: int
+    completion_tokens: int
+
+
+@dataclass(frozen=True)
+class Timings:
+    """Seconds from the request to the first token, and to the last."""
+
+    first_token: float
+    total: float
+
+    def tokens_per_second(self, completion_tokens: int) -> float:
+        """New tokens for each second after the first one."""
+        spent = self.total - self.first_token
+        return (completion_tokens - 1) / spent if spent > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Completion:
+    """An answer. `finish_reason` is "stop" (an end token or a stop string), "length", or "cancelled"."""
+
+    text: str
+    tokens: tuple[int, ...]
+    finish_reason: str
+    usage: Usage
+    timings: Timings
+    seed: int
+    logprobs: tuple[float, ...]
+
+
+class Answer:
+    """One request while it is answered: the text of its sequence's tokens, as far as they are read."""
+
+    def __init__(self, sequence: Sequence, tokenizer: Tokenizer) -> None:
+        self.sequence = sequence
+        self.texts: deque[str] = deque()
+        """What nobody has taken yet."""
+        self.reason = ""
+        self._pieces: list[str] = []
+        self._detokenizer = Detokenizer(tokenizer)
+        self._stops = StopStrings(sequence.sampling.stop)
+        self._read = sequence.prompt_length
+        self._began = time.perf_counter()
+        self._first = self._last = 0.0
+
+    def read(self, ends: Collection[int]) -> None:
+        """Account for the tokens that were drawn since, and for the sequence's end."""
+        sequence = self.sequence
+        while self._read < sequence.length and not self.reason:
+            token = sequence.tokens[self._read]
+            self._read += 1
+            self._last = time.perf_counter()
+            self._first = self._first or self._last
+            if token not in ends:
+                self._emit(self._stops.push(self._detokenizer.push(token)))
+        if not self.reason and sequence.reason:
+            self._emit(self._stops.push(self._detokenizer.finish()))
+            self._emit((self._stops.finish(), False))
+            self.reason = self.reason or sequence.reason
+
+    def _emit(self, found: tuple[str, bool]) -> None:
+        text, stopped = found
+        if text:
+            self.texts.append(text)
+            self._pieces.append(text)
+        if stopped:
+            self.reason = "stop"
+
+    def completion(self) -> Completion:
+        sequence = self.sequence
+        first = self._first or self._began
+        return Completion(
+            text="".join(self._pieces),
+            tokens=tuple(sequence.tokens[sequence.prompt_length : self._read]),
+            finish_reason=self.reason or "cancelled",
+            usage=Usage(sequence.prompt_length, self._read - sequence.prompt_length),
+            timings=Timings(first - self._began, max(first, self._last) - self._began),
+            seed=sequence.seed,
+            logprobs=tuple(sequence.logprobs[: self._read - sequence.prompt_length]),
+        )
