@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import assay.kernels
-from assay.kernels import cache, target
+from assay.kernels import build, cache, target
 
 CHILD = Path(__file__).with_name("listing_child.py")
 PROCESSES = 2
@@ -63,15 +63,14 @@ class Compiled:
 def compiled(level: str) -> Compiled:
     """All kernels for that level, from the cache's folder for it; what isn't there is compiled first."""
     aim = target.LEVELS[level]
-    folder = cache.folder(aim)
     names = kernel_names()
-    objects = {name: folder / f"{name}.o" for name in names}
-    texts = {name: folder / f"{name}.s" for name in names}
+    objects = cache.paths(names, aim)
+    texts = {name: path.with_suffix(".s") for name, path in objects.items()}
     missing = [name for name in names if not (objects[name].exists() and texts[name].exists())]
     children = []
     for first in range(min(PROCESSES, len(missing))):
         child = subprocess.Popen(
-            [sys.executable, str(CHILD)], stdin=subprocess.PIPE, text=True, env=cache._environment(aim)
+            [sys.executable, str(CHILD)], stdin=subprocess.PIPE, text=True, env=build.environment(aim)
         )
         assert child.stdin
         lines = (f"{name}\t{objects[name]}\t{texts[name]}\n" for name in missing[first::PROCESSES])

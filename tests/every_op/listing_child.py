@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from assay.kernels.build import optimised, write_whole
+from assay.kernels.build import optimised, write_object, write_whole
 
 
 def main() -> None:
@@ -17,7 +17,7 @@ def main() -> None:
         machine, module = optimised(name)
         # Code generation changes a module, so each gets its own.
         copy = llvm.parse_assembly(str(module))
-        write_whole(Path(objects), machine.emit_object(module))
+        write_object(name, Path(objects), machine.emit_object(module))
         write_whole(Path(listing), machine.emit_assembly(copy).encode())
 
 

@@ -15,12 +15,14 @@ import pytest
 
 import assay
 from assay.errors import HardwareFault, KernelBuildError
-from assay.kernels import cache, target
+from assay.kernels import build, cache, target
 
 PACKAGE = Path(assay.__file__).parent
 GATHER = """
 import numpy as np
+from assay.kernels import cache
 from assay.kernels.call import call
+cache.addresses(["team.dismiss"])
 x, y = np.arange(12, dtype=np.float32).reshape(4, 3), np.zeros((3, 3), np.float32)
 for thread in range(2):
     call("move.gather_rows", x, np.array([2, 0, 3], np.int32), y, 4, 3, 3, tid=thread, nthreads=2)
@@ -54,12 +56,16 @@ def gathered(folder: Path, source: Path = PACKAGE.parent) -> list[float]:
 
 
 def objects_in(folder: Path) -> dict[str, int]:
-    return {
-        f"{path.parent.name}/{path.name}": path.stat().st_mtime_ns for path in folder.glob("kernels/*/*.o")
-    }
+    """What each object file is on the disk: written anew, it is another."""
+    return {path.name: path.stat().st_ino for path in folder.glob("kernels/*/*.o")}
 
 
-def test_an_edited_helper_runs_and_an_unedited_one_is_not_compiled_again(tmp_path: Path) -> None:
+def kernels_in(folder: Path) -> list[str]:
+    """The names of the kernels in the folder, one for each object."""
+    return sorted(name.rpartition("-")[0] for name in objects_in(folder))
+
+
+def test_an_edited_helper_runs_and_what_does_not_use_it_is_not_compiled_again(tmp_path: Path) -> None:
     """The helper is in another file than the kernel: what Numba's own cache would miss."""
     source, folder = tmp_path / "src", tmp_path / "cache"
     shutil.copytree(PACKAGE, source / "assay", ignore=shutil.ignore_patterns("__pycache__"))
@@ -73,6 +79,29 @@ def test_an_edited_helper_runs_and_an_unedited_one_is_not_compiled_again(tmp_pat
     helper.write_text(text.replace("return rows * tid // nthreads", "return rows * tid // nthreads // 2"))
     assert gathered(folder, source) == [*ROWS[:3], *6 * [0.0]]
     assert first.items() < objects_in(folder).items(), "the old code stays for whoever still wants it"
+    assert kernels_in(folder) == ["move.gather_rows", "move.gather_rows", "team.dismiss"]
+    helper.write_text(text)
+    assert gathered(folder, source) == ROWS
+    assert len(objects_in(folder)) == 3, "the old code is found again"
+
+
+def test_a_users_helper_is_compiled_into_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel's file stays as it is; another in its package changes."""
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "users").mkdir()
+    (tmp_path / "users" / "kernels.py").write_text(
+        "from assay.simd.memory import get_i64, put_i64\nfrom users import helper\n"
+        "def store(args, tid, nthreads):\n    put_i64(get_i64(args + 8), helper.NUMBER)\n"
+    )
+    for number in (3, 4):
+        (tmp_path / "users" / "helper.py").write_text(f"NUMBER = {number}\n")
+        program = (
+            "import numpy as np\nfrom assay.kernels.call import call\nx = np.zeros(1, np.int64)\n"
+            "call('users.kernels:store', x)\nprint(x[0])"
+        )
+        out, error = start(program, tmp_path).communicate()
+        assert out == f"{number}\n", error
 
 
 def test_two_processes_fill_one_cache_and_one_is_killed(tmp_path: Path) -> None:
@@ -86,13 +115,14 @@ def test_two_processes_fill_one_cache_and_one_is_killed(tmp_path: Path) -> None:
     _, error = survivor.communicate(timeout=300)
     assert survivor.returncode == 0, error
     assert gathered(tmp_path) == ROWS
-    assert {Path(name).name for name in objects_in(tmp_path)} == {"move.gather_rows.o", "norm.rms_norm.o"}
+    assert kernels_in(tmp_path) == ["move.gather_rows", "norm.rms_norm", "team.dismiss"]
 
 
 def test_a_half_written_file_is_never_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a killed compiler leaves has another name than the kernel's."""
     monkeypatch.setenv("ASSAY_CACHE", str(tmp_path))
     place = cache.folder(target.current())
+    assert {path.parent for path in cache.paths(["move.gather_rows"], target.current()).values()} == {place}
     (place / "move.gather_rows.oabcd.part").write_bytes(b"\x7fELF half")
     assert gathered(tmp_path) == ROWS
 
@@ -111,6 +141,77 @@ def test_a_folder_that_others_may_write_is_refused(
     assert refused.value.hint.startswith(f"chmod 700 {place}")
     assert f"mode {mode:o}" in refused.value.got
     assert not list(place.iterdir())
+
+
+def test_what_nobody_used_for_long_is_deleted_when_others_are_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path))
+    here = cache.folder(target.current())
+    old, new = here.with_name("0" * 24), here.with_name("1" * 24)
+    users = here.with_name("mine")
+    for folder in (old, new, users):
+        folder.mkdir()
+    files = {
+        folder / f"a{suffix}"
+        for folder in (here, old, new, users)
+        for suffix in (".o", ".s", ".part", ".txt")
+    }
+    used, compiled = cache.paths(["move.gather_rows", "team.dismiss"], target.current()).values()
+    for file in (*files, used):
+        file.write_bytes(b"")
+        age = cache.UNUSED - 60 if file.parent == new else cache.UNUSED + 60
+        os.utime(file, (time.time() - age, time.time() - age))
+    cache.objects(["move.gather_rows", "team.dismiss"], target.current())
+    left = {file for file in files if file.parent in (new, users) or file.suffix == ".txt"}
+    assert set(tmp_path.glob("kernels/*/*")) == left | {used, compiled}
+    for file in left:
+        file.unlink()
+    cache.objects(["move.gather_rows"], target.current())
+    assert used.exists(), "a start without compiling deletes nothing"
+
+
+def test_an_object_that_another_process_deletes_is_compiled_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the moment when it was seen and that when it is read."""
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path))
+    objects, deleted = cache.objects, []
+
+    def overtaken(*arguments: object) -> Mapping[str, Path]:
+        files = objects(*arguments)  # type: ignore[arg-type]
+        if not deleted:
+            deleted.extend(files.values())
+            for file in deleted:
+                file.unlink()
+        return files
+
+    monkeypatch.setattr(cache, "objects", overtaken)
+    assert cache.addresses(["team.dismiss"])["team.dismiss"]
+    assert deleted and all(file.exists() for file in deleted)
+
+
+def test_a_folder_that_can_only_be_read_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in an image that was filled when it was built; there a file's time can't be set."""
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path))
+    (file,) = cache.paths(["team.dismiss"], target.current()).values()
+    file.write_bytes(b"")
+
+    def refused(path: Path) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(os, "utime", refused)
+    assert cache.objects(["team.dismiss"], target.current()) == {"team.dismiss": file}
+    assert file.read_bytes() == b"", "it was not compiled again"
+
+
+def test_sources_that_change_under_the_compiler_leave_nothing(tmp_path: Path) -> None:
+    """An object whose name is of other sources would be stale for ever."""
+    file = tmp_path / f"team.dismiss-{24 * '0'}.o"
+    with pytest.raises(KernelBuildError) as failed:
+        build.write_object("team.dismiss", file, b"")
+    assert failed.value.place == "team.dismiss" and failed.value.hint == "try again"
+    assert not list(tmp_path.iterdir())
 
 
 def test_levels_and_sources_have_folders_of_their_own(

@@ -2,8 +2,8 @@
 FILE` for each.
 
 Only this process imports Numba, with Numba's processor set by its parent's environment, so a program that
-serves needs neither the compiler's start time nor its memory. An object file appears whole or not at all; the
-kernel's name is printed when it is there.
+serves needs neither the compiler's start time nor its memory. An object file appears whole or not at all, and
+only while the sources are those that its name says; the kernel's name is printed when it is there.
 """
 
 from __future__ import annotations
@@ -15,11 +15,26 @@ import tempfile
 from pathlib import Path
 from typing import Protocol
 
-from assay.kernels.names import module_of, symbol_of
+from assay import settings
+from assay.errors import KernelBuildError
+from assay.kernels.digest import Sources
+from assay.kernels.names import module_of, object_of, symbol_of
+from assay.kernels.target import Target
 
 # Calls go through the object's table of addresses: what llvmlite's memory manager counts before it reserves
 # memory on x86-64, unlike the stubs of direct calls.
 _CALLS_BY_TABLE = '\n!llvm.module.flags = !{!900001}\n!900001 = !{i32 7, !"RtLibUseGOT", i32 1}\n'
+
+
+def environment(target: Target) -> dict[str, str]:
+    """This process's environment, made from its parent's: Numba sees our processor and none of the caller's
+    Numba settings, and modules are found where the parent finds them.
+    """
+    here = str(Path(__file__).parents[2])
+    path = os.pathsep.join([here, *(entry for entry in sys.path if entry)])
+    # Optimised once, by the builder, when all that a kernel calls is linked into it.
+    numba = {"NUMBA_CPU_NAME": target.cpu, "NUMBA_CPU_FEATURES": target.features, "NUMBA_OPT": "0"}
+    return settings.child_environment("NUMBA_", {**numba, "PYTHONPATH": path})
 
 
 class Machine(Protocol):
@@ -72,6 +87,15 @@ def compile_kernel(name: str) -> bytes:
     return machine.emit_object(module)
 
 
+def write_object(name: str, path: Path, content: bytes) -> None:
+    """Write a kernel's object file. Raises KernelBuildError when the sources are no longer those that the
+    file's name says: it would be stale for ever.
+    """
+    if path.name != object_of(name, Sources().digest(name)):
+        raise KernelBuildError("the sources changed while it was compiled", place=name, hint="try again")
+    write_whole(path, content)
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Write through a temporary file, so that two processes may do it at once."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
@@ -87,7 +111,7 @@ def write_whole(path: Path, content: bytes) -> None:
 def main() -> None:
     for line in sys.stdin:
         name, _, path = line.rstrip("\n").partition("\t")
-        write_whole(Path(path), compile_kernel(name))
+        write_object(name, Path(path), compile_kernel(name))
         print(name, flush=True)
 
 

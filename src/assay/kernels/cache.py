@@ -1,8 +1,9 @@
 """Compiled kernels on disk and in memory: a name becomes the address of machine code.
 
-The folder's name holds a digest of everything that decides the code (kernel and simd sources, versions,
-processor), so an edit or an upgrade never runs stale code. The folder is the user's alone, because it is
-loaded as code.
+A folder's name holds a digest of the compiler and the processor, an object's name one of the sources that it
+is made of (digest.py): an edit or an upgrade never runs stale code, and an edit compiles again only what it
+touches. The folder is the user's alone, because it is loaded as code. Objects that nobody has used for long
+are deleted when others are compiled.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import util
 from pathlib import Path
@@ -22,27 +26,25 @@ from typing import Protocol
 
 from assay import settings
 from assay.errors import HardwareFault, KernelBuildError
+from assay.kernels import build
 from assay.kernels import target as targets
-from assay.kernels.names import module_of, symbol_of
+from assay.kernels.digest import Sources
+from assay.kernels.names import object_of, symbol_of
 
 Progress = Callable[[int, int, str], None]
 """Called with (kernels ready, kernels wanted, name of the newest): at the start too, with no name."""
 
-_PACKAGE = Path(__file__).parent.parent
+FOLDER = re.compile("[0-9a-f]{24}")
+UNUSED = 60 * 86400
+"""Seconds without use after which an object may be deleted."""
 _lock = threading.RLock()
 _loaded: dict[tuple[Path, str], int] = {}
 
 
 @cache
-def _sources_digest() -> str:
-    digest = hashlib.sha256()
-    for folder in ("simd", "kernels"):
-        for path in sorted((_PACKAGE / folder).glob("*.py")):
-            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    for package in ("numba", "llvmlite"):
-        digest.update(_version(package))
-    digest.update(platform.python_version().encode())
-    return digest.hexdigest()
+def _compiler() -> bytes:
+    """What says which compiler there is."""
+    return b" ".join((_version("numba"), _version("llvmlite"), platform.python_version().encode()))
 
 
 def _version(package: str) -> bytes:
@@ -57,8 +59,8 @@ def _version(package: str) -> bytes:
 
 def folder(target: targets.Target) -> Path:
     """Where the kernels for `target` lie; made on first use, readable by this user only."""
-    digest = hashlib.sha256(f"{_sources_digest()} {target.cpu} {target.features}".encode()).hexdigest()[:24]
-    path = settings.CACHE.get() / "kernels" / digest
+    made_for = _compiler() + f" {target.cpu} {target.features}".encode()
+    path = settings.CACHE.get() / "kernels" / hashlib.sha256(made_for).hexdigest()[:24]
     try:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
@@ -80,6 +82,12 @@ def folder(target: targets.Target) -> Path:
     return path
 
 
+def paths(names: Iterable[str], target: targets.Target) -> dict[str, Path]:
+    """Where the object file of each kernel lies, or will, as the sources are now."""
+    place, sources = folder(target), Sources()
+    return {name: place / object_of(name, sources.digest(name)) for name in names}
+
+
 def objects(
     names: Iterable[str], target: targets.Target, progress: Progress | None = None
 ) -> dict[str, Path]:
@@ -87,12 +95,12 @@ def objects(
 
     `target` need not be this processor: nothing is loaded.
     """
-    place = folder(target)
-    files = {name: _object(place, name) for name in names}
     with _lock:
-        missing = [name for name, file in files.items() if not file.exists()]
+        files = paths(names, target)
+        missing = {name: file for name, file in files.items() if not _use(file)}
         if missing:
-            _build(place, target, missing, len(files), progress)
+            _build(missing, target, len(files), progress)
+            _prune(settings.CACHE.get() / "kernels", time.time() - UNUSED)
     return files
 
 
@@ -105,31 +113,45 @@ def addresses(names: Iterable[str], progress: Progress | None = None) -> dict[st
         new = [name for name in wanted if (place, name) not in _loaded]
         if new:
             engine = _engine()
-            for file in objects(new, target, progress).values():
-                engine.add_object_file(str(file))
+            for code in _read(new, target, progress):
+                engine.add_object_file(code)
             for name in new:
                 _loaded[place, name] = engine.get_function_address(symbol_of(name))
         return {name: _loaded[place, name] for name in wanted}
 
 
-def _source_size(name: str) -> int:
-    spec = util.find_spec(module_of(name)[0])
-    return Path(spec.origin).stat().st_size if spec and spec.origin else 0
+def _read(names: Sequence[str], target: targets.Target, progress: Progress | None) -> list[object]:
+    """The objects' code in memory. Compiled again if another process deletes one just then."""
+    from llvmlite.binding import ObjectFileRef
+
+    while True:
+        files = objects(names, target, progress).values()
+        with suppress(FileNotFoundError):
+            return [ObjectFileRef.from_path(str(file)) for file in files]
 
 
-def _object(place: Path, name: str) -> Path:
-    """The object file; a user's kernel has its own source's digest in the name."""
-    if ":" not in name:
-        return place / f"{name}.o"
-    spec = util.find_spec(module_of(name)[0])
-    source = Path(spec.origin).read_bytes() if spec and spec.origin else b""
-    return place / f"{name.replace(':', '.')}-{hashlib.sha256(source).hexdigest()[:16]}.o"
+def _use(file: Path) -> bool:
+    """Whether the object is there. Its time says when it was used last."""
+    try:
+        os.utime(file)
+    except OSError:  # It isn't there, or the folder is only to be read.
+        return file.exists()
+    return True
+
+
+def _prune(kernels: Path, oldest: float) -> None:
+    """Delete what was used before `oldest`: objects, and what killed compilers left, of every compiler."""
+    for path in kernels.glob("*/*"):
+        ours = FOLDER.fullmatch(path.parent.name) and path.suffix in (".o", ".s", ".part")
+        with suppress(OSError):  # Another process deletes too.
+            if ours and path.lstat().st_mtime < oldest:
+                path.unlink()
 
 
 class _Linker(Protocol):
     """What is used of llvmlite's execution engine."""
 
-    def add_object_file(self, path: str) -> None: ...
+    def add_object_file(self, code: object) -> None: ...
 
     def get_function_address(self, symbol: str) -> int: ...
 
@@ -147,20 +169,12 @@ def _engine() -> _Linker:
     return linker
 
 
-def _environment(target: targets.Target) -> dict[str, str]:
-    """The builder's environment: its Numba sees our processor and none of the caller's Numba settings."""
-    path = os.pathsep.join([str(_PACKAGE.parent), *(entry for entry in sys.path if entry)])
-    # Optimised once, by the builder, when all that a kernel calls is linked into it.
-    numba = {"NUMBA_CPU_NAME": target.cpu, "NUMBA_CPU_FEATURES": target.features, "NUMBA_OPT": "0"}
-    return settings.child_environment("NUMBA_", {**numba, "PYTHONPATH": path})
-
-
 def _build(
-    place: Path, target: targets.Target, missing: list[str], wanted: int, progress: Progress | None
+    missing: Mapping[str, Path], target: targets.Target, wanted: int, progress: Progress | None
 ) -> None:
     """Compile `missing` in as many child processes as there are processors."""
     # The long ones first, so that the processes end together; a long source is a good guess.
-    queue = deque(sorted(missing, key=_source_size, reverse=True))
+    queue = deque(sorted(missing, key=Sources().size, reverse=True))
     failures: list[str] = []
     ready = wanted - len(missing)
     report = threading.Lock()
@@ -172,7 +186,7 @@ def _build(
         command = [sys.executable, "-m", "assay.kernels.build"]
         with subprocess.Popen(
             command,
-            env=_environment(target),
+            env=build.environment(target),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -182,7 +196,7 @@ def _build(
             try:
                 while queue and not failures:
                     name = queue.popleft()
-                    child.stdin.write(f"{name}\t{_object(place, name)}\n")
+                    child.stdin.write(f"{name}\t{missing[name]}\n")
                     child.stdin.flush()
                     if child.stdout.readline().strip() != name:
                         failures.append(f"{name}: {child.stderr.read().strip()}")
@@ -201,7 +215,7 @@ def _build(
         worker.start()
     for worker in workers:
         worker.join()
-    left = [name for name in missing if not _object(place, name).exists()]
+    left = [name for name, file in missing.items() if not file.exists()]
     if left:
         raise KernelBuildError(
             f"{len(left)} of {len(missing)} kernels did not compile",

@@ -16,6 +16,11 @@ def module_of(name: str) -> tuple[str, str]:
     return f"assay.kernels.{module}", attribute
 
 
+def object_of(name: str, digest: str) -> str:
+    """The name of the kernel's object file, when its sources have this digest."""
+    return f"{name.replace(':', '.')}-{digest}.o"
+
+
 def symbol_of(name: str) -> str:
     """The exported symbol in the kernel's object file."""
     return "assay_" + re.sub(r"\W", "_", name)
