@@ -175,14 +175,13 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
             ("compiler/chain.py", " and result not in graph.outputs", ""),
             ("compiler/chain.py", "operands[0], operands[-1]", "operands[0], operands[0]"),
             ("runtime/executor.py", "if size >= binding[symbol]", "if size > binding[symbol]"),
-            ("runtime/executor.py", "if launch is not None:", "if launch is None:"),
+            ("runtime/executor.py", "if ready.tape.fault:", "if not ready.tape.fault:"),
         ),
     ),
     (
         "tests/llm/test_small.py",
         (
-            ("compiler/lower.py", 'for port in ("q", "scale", "sum")', 'for port in ("q", "sum", "scale")'),
-            ("llm/scheduler.py", "free -= max(0, sequence.pages_for(count))", "pass"),
+            ("llm/scheduler.py", "        free -= sequence.pages_for(count)\n", ""),
             ("llm/scheduler.py", "        budget -= count\n", ""),
             (
                 "llm/sequence.py",
@@ -190,12 +189,11 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
                 "        self.pages.clear()\n",
             ),
             ("llm/pages.py", "if not self._holders[page]:", "if self._holders[page]:"),
-            ("llm/engine.py", "position % PAGE for position", "position // PAGE for position"),
-            (
-                "llm/engine.py",
-                '"draw": np.array([sequence.length for',
-                '"draw": np.array([sequence.drawn for',
-            ),
+            ("llm/step.py", "at % PAGE for at", "at // PAGE for at"),
+            ("llm/step.py", "range(end - share.rows + 1, end + 1)", "range(end - share.rows, end)"),
+            ("llm/step.py", "range(len(tokens) - share.rows,", "range(len(tokens) - share.count,"),
+            ("llm/step.py", "row -= share.count", "row -= share.rows"),
+            ("llm/engine.py", "if token in self.ends:", "if token in ():"),
             (
                 "models/llama.py",
                 "np.float32(1) / np.sqrt(np.float32(head_dim))",

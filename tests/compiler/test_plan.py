@@ -17,7 +17,7 @@ from assay.graph.graph import Node, ValueType
 from assay.ops.builder import Builder
 from assay.ops.operator import Kernel, Site
 from assay.ops.resolution import resolve
-from assay.tensor.dtype import F32
+from assay.tensor.dtype import F32, I32
 from compiler.graphs import Sample, samples
 
 ROWS = (None, Dim.of("T"), Dim.of("R"))
@@ -227,3 +227,22 @@ def test_no_kernel_is_an_error_that_says_what_would_do() -> None:
         choose(Node("rest", (), ("y",), name="n"), kernels, site)
     assert caught.value.place == 'node "n" (rest)'
     assert caught.value.want == "it is monday; or it is sunday" and "float32[3]" in caught.value.got
+
+
+def test_depth_takes_no_memory() -> None:
+    """Values that are alive at different times share memory: ten norms after each other take what three do."""
+
+    def arena(depth: int) -> int:
+        b = Builder("deep")
+        x = b.input("x", F32, "T", 64)
+        gain = b.weight("gain", F32, 64)
+        for index in range(depth):
+            x = b.op("rms_norm", x, gain, name=f"n{index}", output=f"x{index}", epsilon=1e-5)
+            x = b.op(
+                "gather_rows", x, b.input(f"rows{index}", I32, "T"), name=f"g{index}", output=f"y{index}"
+            )
+        b.output(x)
+        plan = Compiler(b.graph()).plan({"T": 1000})
+        return plan.arena - depth * 4000
+
+    assert arena(10) <= arena(3) + 10 * 64

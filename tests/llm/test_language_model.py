@@ -78,3 +78,39 @@ def test_a_batch_with_a_bad_prompt_leaves_nothing_behind(model: LanguageModel) -
         model.generate_batch([PROMPTS[0], "word " * 600], max_tokens=4)
     assert found.value.place.startswith("prompts[1]")
     assert not model.engine.busy
+
+
+def test_arguments_of_another_kind_are_refused_by_name(model: LanguageModel) -> None:
+    endless = iter(int, 1)
+    for call, place in (
+        (lambda: model.generate(None), "prompt"),
+        (lambda: model.generate([{"role": "user", "content": "x"}]), "prompt"),
+        (lambda: model.chat("hi"), "messages"),
+        (lambda: model.chat([{"role": "martian", "content": "x"}]), "messages[0].role"),
+        (lambda: model.stream(5), "messages"),
+        (lambda: model.generate_batch(None), "prompts"),
+        (lambda: model.generate_batch(["a", 5]), "prompts[1] › prompt"),
+        (lambda: model.generate_batch(endless), "prompts"),
+        (lambda: model.generate("x", max_tokens=True), "max_tokens"),
+        (lambda: model.generate("x", temperature=10**400), "temperature"),
+        (lambda: model.generate("x", top_p="1"), "top_p"),
+        (lambda: model.generate("x", stop=5), "stop"),
+        (lambda: model.generate("x", stop=endless), "stop"),
+        (lambda: model.generate("x", temprature=1.0), "temprature"),
+        (lambda: model.logits("Hello"), "tokens"),
+        (lambda: model.logits(None), "tokens"),
+        (lambda: model.logits([]), "tokens"),
+        (lambda: model.logits([[1]]), "tokens[0]"),
+        (lambda: model.logits([1, 1.5]), "tokens[1]"),
+        (lambda: model.logits([True]), "tokens[0]"),
+        (lambda: model.logits(range(10**9)), "tokens"),
+    ):
+        with pytest.raises(RequestError) as found:
+            call()
+        assert found.value.place == place
+    assert not model.engine.busy
+
+
+def test_one_stop_string_may_stand_alone(model: LanguageModel) -> None:
+    alone, listed = (model.generate(PROMPTS[0], max_tokens=20, stop=stop) for stop in ("a", ["a"]))
+    assert alone.text == listed.text and alone.finish_reason == "stop"

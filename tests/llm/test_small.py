@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from assay.errors import PrecisionOverflow, RequestError
 from assay.kernels.sizes import PAGE
-from assay.llm.engine import Engine
 from assay.llm.request import Sampling
 from assay.llm.sequence import Sequence, State
 from assay.runtime.cpu import Cpu
@@ -55,21 +53,11 @@ def answer(sequence: Sequence) -> Answer:
     return sequence.tokens[sequence.prompt_length :], list(sequence.logprobs)
 
 
-def logits(engine: Engine, tokens: list[int]) -> NDArray[np.float32]:
-    out = np.empty((len(tokens), engine.vocabulary), np.float32)
-
-    def take(first: int, rows: NDArray[np.float32]) -> None:
-        out[first : first + len(rows)] = rows
-
-    engine.logits(tokens, take)
-    return out
-
-
 def test_logits_are_those_of_transformers(device: Cpu) -> None:
     """In float32 both are exact to rounding: 1e-4 of the greatest magnitude is a thousand times that."""
     tokens = np.load(GOLDEN / "tokens.npy").tolist()
     positions, expected = np.load(GOLDEN / "positions.npy"), np.load(GOLDEN / "output.npy")
-    found = logits(Small(device, F32, F32).engine(), tokens)[positions]
+    found = Small(device, F32, F32).engine().logits(tokens)[positions]
     assert np.abs(found - expected).max() <= 1e-4 * np.abs(expected).max()
 
 
@@ -78,7 +66,7 @@ def test_a_sum_of_every_token_is_attended_to(device: Cpu) -> None:
     engine = Small(device, F32, F32).engine()
     tokens = np.random.default_rng(1).integers(0, 320, 500).tolist()
     changed = [(tokens[0] + 1) % 320, *tokens[1:]]
-    first, second = logits(engine, tokens), logits(engine, changed)
+    first, second = engine.logits(tokens), engine.logits(changed)
     assert (first[-1] != second[-1]).any() and (first[0] != second[0]).any()
 
 
@@ -111,7 +99,10 @@ def test_any_order_of_events_gives_each_request_its_own_answer(
     def step() -> None:
         runs = engine.executor.runs
         before = {sequence.number: sequence.length for sequence, _ in living}
+        done = {sequence.number: sequence.computed for sequence, _ in living}
         drawn = engine.step()
+        computed = [item.computed - done[item.number] for item, _ in living if item.state is State.RUNNING]
+        assert sum(count for count in computed if count > 0) <= budget
         assert engine.executor.runs - runs == (1 if engine.busy or drawn else 0)
         engine.check_integrity()
         grown = {item.number for item, _ in living if item.length > before[item.number]}
@@ -173,7 +164,7 @@ def test_cuts_anywhere_change_no_logit(device: Cpu, dtype: object) -> None:
     """All positions' logits in one piece, and in pieces of each length that a budget gives."""
     model = Small(device, dtype, F16)  # type: ignore[arg-type]
     prompt = np.random.default_rng(2).integers(0, 320, 200).tolist()
-    whole = logits(model.engine(), prompt)
+    whole = model.engine().logits(prompt)
     for budget in (1, 7, 33, 64, 100):
         engine = model.engine(budget=budget)
         sequence = engine.add(prompt, Sampling(max_tokens=1))
@@ -256,6 +247,35 @@ def test_a_bad_row_ends_its_own_sequence_only(device: Cpu, weight: str) -> None:
         while whole.busy:
             whole.step()
         assert again.tokens == sequence.tokens and again.logprobs == sequence.logprobs
+
+
+def test_a_draw_belongs_to_its_place(small: Small) -> None:
+    """What is drawn depends on the seed and the absolute position: to go on from the tokens so far gives the
+    same ones. A stream is taken up again after a crash by this.
+    """
+    sampling = Sampling(max_tokens=12, temperature=1.5, seed=5)
+    engine = small.engine()
+    whole = engine.add([1, 2, 3], sampling)
+    while engine.busy:
+        engine.step()
+    for cut in range(4, 15):
+        rest = engine.add(whole.tokens[:cut], Sampling(max_tokens=15 - cut, temperature=1.5, seed=5))
+        while engine.busy:
+            engine.step()
+        assert rest.tokens == whole.tokens
+
+
+def test_an_end_token_ends(small: Small) -> None:
+    engine = small.engine()
+    free = engine.add([1, 2, 3], Sampling(max_tokens=6))
+    while engine.busy:
+        engine.step()
+    engine.ends = frozenset(free.tokens[-3:-2])
+    ended = engine.add([1, 2, 3], Sampling(max_tokens=6))
+    while engine.busy:
+        engine.step()
+    first = free.tokens.index(free.tokens[-3], 3) + 1
+    assert ended.tokens == free.tokens[:first] and ended.reason == "stop" and free.reason == "length"
 
 
 def test_an_interrupted_step_is_computed_again(

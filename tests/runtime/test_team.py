@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from assay.errors import HardwareFault
 from assay.runtime.team import Team
 from runtime.tapes import Entry, HandTape
 
@@ -207,3 +208,25 @@ def test_the_first_fault_is_reported() -> None:
 def test_a_team_needs_a_thread(threads: int) -> None:
     with pytest.raises(ValueError, match=f"a team of {threads} threads"):
         Team(threads)
+
+
+def test_a_thread_that_cannot_start_is_an_error_and_the_team_starts_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    team, counting = Team(3), Counting(3)
+    start, started = threading.Thread.start, []
+
+    def second_fails(thread: threading.Thread) -> None:
+        started.append(thread)
+        if len(started) == 2:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    before = threading.active_count()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", second_fails)
+        with pytest.raises(HardwareFault, match="a thread can't be started"):
+            counting.tape.run(team)
+    assert threading.active_count() == before
+    counting.check(team)
+    team.close()

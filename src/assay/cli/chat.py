@@ -18,6 +18,7 @@ from assay.errors import RequestError
 if TYPE_CHECKING:
     from assay.llm.answer import Completion
     from assay.llm.language_model import LanguageModel
+    from assay.llm.request import SamplingFields
 
 Message = dict[str, str]
 
@@ -74,7 +75,7 @@ def _lines() -> Iterator[str]:
             yield line
 
 
-def _turn(lm: LanguageModel, messages: list[Message], sampling: dict[str, object]) -> list[Message]:
+def _turn(lm: LanguageModel, messages: list[Message], sampling: SamplingFields) -> list[Message]:
     """Answer the last message; the conversation with the answer. One that is refused is left out."""
     try:
         stream = lm.stream(messages, **sampling)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from assay.cli.command import Parser
 from assay.errors import RequestError
 from assay.load import ACTIVATIONS
+
+if TYPE_CHECKING:
+    from assay.llm.request import SamplingFields
 
 MODEL = "a name from the catalogue (smollm2), a path to a .gguf file, or pypi:package/path-in-wheel"
 
@@ -74,12 +78,12 @@ def add_sampling(parser: Parser, max_tokens: int) -> None:
     )
 
 
-def sampling(arguments: argparse.Namespace) -> dict[str, object]:
+def sampling(arguments: argparse.Namespace) -> SamplingFields:
     """The fields of `Sampling`, checked before a model is loaded. Raises RequestError."""
     from assay.llm.request import Sampling
 
     names = ("max_tokens", "temperature", "top_k", "top_p", "seed", "stop")
-    fields = {name: getattr(arguments, name) for name in names}
+    fields: SamplingFields = {name: getattr(arguments, name) for name in names}  # type: ignore[assignment]
     try:
         Sampling(**fields)
     except RequestError as error:

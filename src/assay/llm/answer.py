@@ -73,6 +73,7 @@ class Answer:
             if token not in ends:
                 self._emit(self._stops.push(self._detokenizer.push(token)))
         if not self.reason and sequence.reason:
+            # Held back so far: bytes of half a character, the beginning of a stop string.
             self._emit(self._stops.push(self._detokenizer.finish()))
             self._emit((self._stops.finish(), False))
             self.reason = self.reason or sequence.reason

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from collections.abc import Sequence as Items
 from dataclasses import dataclass
 
@@ -80,21 +80,11 @@ class Engine:
         """Admit a request. Raises RequestError when it can't be served: no tokens, an unknown token, too
         long.
         """
-        tokens = self._checked(prompt)
-        room = min(self.context, self.pages.count * PAGE) - len(tokens)
         wanted = sampling.max_tokens
-        if room < (wanted or 1):
-            asked = f"{len(tokens)} prompt tokens" + (
-                f" and {wanted} new ones" if wanted else " and at least one new one"
-            )
-            raise RequestError(
-                "the context is too long",
-                place="prompt",
-                want=f"at most {room + len(tokens)} tokens in all",
-                got=asked,
-                hint="shorten the prompt" + (f", or ask for at most {room} new tokens" if room > 0 else ""),
-            )
-        sequence = self._sequence(tokens, sampling, wanted or room)
+        most = min(self.context, self.pages.count * PAGE)
+        news = f" and {wanted} new ones" if wanted else " and at least one new one"
+        tokens = self._checked(prompt, "prompt", most, wanted or 1, news)
+        sequence = self._sequence(tokens, sampling, wanted or most - len(tokens))
         self._waiting.append(sequence)
         return sequence
 
@@ -137,27 +127,20 @@ class Engine:
                 share.sequence.drop(self.pages)
             raise
 
-    def logits(self, prompt: Items[int], rows: Callable[[int, NDArray[np.float32]], None]) -> None:
-        """Run a prompt alone and pass on the logits of all its positions: rows(first position, float32 [n,
-        vocabulary]). Raises RequestError, or HardwareFault when other sequences hold the pages.
+    def logits(self, prompt: Items[int]) -> NDArray[np.float32]:
+        """float32 [len(prompt), vocabulary]: run a prompt alone, the logits at all its positions. Raises
+        RequestError, or HardwareFault when other sequences hold the pages.
         """
-        tokens = self._checked(prompt)
-        if len(tokens) > self.context:
-            raise RequestError(
-                "the context is too long",
-                place="tokens",
-                want=f"at most {self.context} tokens",
-                got=str(len(tokens)),
-            )
+        tokens = self._checked(prompt, "tokens", self.context, 0, "")
+        out = np.empty((len(tokens), self.vocabulary), np.float32)
         sequence = self._sequence(tokens, Sampling(), 0)
         try:
             while sequence.pending:
                 first, count = sequence.computed, min(sequence.pending, SEQUENCES)
-                found = self._run([Share(sequence, count, count)])["logits"]
-                assert found.dtype == np.float32
-                rows(first, found.view(np.float32))
+                out[first : first + count] = self._run([Share(sequence, count, count)])["logits"]
         finally:
             sequence.drop(self.pages)
+        return out
 
     def check_integrity(self) -> None:
         """Raises SchedulingDeadlock when the books of the cache don't agree with the sequences."""
@@ -165,19 +148,36 @@ class Engine:
         for sequence in self._running:
             assert len(sequence.pages) * PAGE >= sequence.computed
 
-    def _checked(self, prompt: Items[int]) -> list[int]:
-        tokens = [int(token) for token in prompt]
-        if not tokens:
-            raise RequestError("the prompt is empty", place="prompt", want="at least one token", got="none")
-        for position, token in enumerate(tokens):
-            if not 0 <= token < self.vocabulary:
+    def _checked(self, prompt: Items[int], place: str, most: int, new: int, news: str) -> list[int]:
+        """A copy of the prompt. Raises RequestError unless it is a list, or an array, of this model's
+        tokens, which with the `new` ones are at most so many.
+        """
+        if isinstance(prompt, np.ndarray):
+            prompt = prompt.tolist()
+        if not isinstance(prompt, list | tuple | range):
+            hint = "lm.tokenizer.encode(text) gives them" if isinstance(prompt, str) else ""
+            got = type(prompt).__name__
+            raise RequestError("not tokens", place=place, want="a list of integers", got=got, hint=hint)
+        if not prompt:
+            raise RequestError("the prompt is empty", place=place, want="at least one token", got="none")
+        room = most - len(prompt)
+        if room < new:
+            raise RequestError(
+                "the context is too long",
+                place=place,
+                want=f"at most {most} tokens in all",
+                got=f"{len(prompt)} prompt tokens{news}",
+                hint="shorten the prompt" + (f", or ask for at most {room} new tokens" if room > 0 else ""),
+            )
+        for position, token in enumerate(prompt):
+            if type(token) is not int or not 0 <= token < self.vocabulary:
                 raise RequestError(
                     "no such token",
-                    place=f"prompt[{position}]",
+                    place=f"{place}[{position}]",
                     want=f"0 to {self.vocabulary - 1}",
-                    got=str(token),
+                    got=repr(token),
                 )
-        return tokens
+        return list(prompt)
 
     def _sequence(self, tokens: list[int], sampling: Sampling, limit: int) -> Sequence:
         seed = sampling.seed if sampling.seed is not None else secrets.randbelow(SEEDS)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Items
+from difflib import get_close_matches
+from typing import Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +18,7 @@ from assay.graph.graph import Graph
 from assay.llm import conversation
 from assay.llm.answer import Answer, Completion
 from assay.llm.engine import Engine
-from assay.llm.request import Sampling
+from assay.llm.request import Sampling, SamplingFields
 from assay.llm.template import ChatTemplate, Message
 from assay.llm.tokenizer import Tokenizer
 
@@ -24,20 +26,20 @@ from assay.llm.tokenizer import Tokenizer
 class Stream(Iterator[str]):
     """An answer's text, piece by piece, never half a character. Made by `LanguageModel.stream`."""
 
-    def __init__(
-        self, answer: Answer, texts: Generator[str, None, None], end: Callable[[Answer], None]
-    ) -> None:
+    def __init__(self, model: LanguageModel, answer: Answer) -> None:
+        self._model = model
         self._answer = answer
-        self._texts = texts
-        self._end = end
 
     def __next__(self) -> str:
-        return next(self._texts)
+        text = self._model._next(self._answer)
+        if text is None:
+            raise StopIteration
+        return text
 
     def close(self) -> None:
         """End the answer here. Dropping the stream does the same."""
-        self._texts.close()
-        self._end(self._answer)
+        self._model._drop(self._answer)
+        self._answer.texts.clear()
 
     __del__ = close
 
@@ -48,7 +50,10 @@ class Stream(Iterator[str]):
 
 
 class LanguageModel:
-    """Made by `assay.load`. Threads may share it: their answers are computed together, in the same steps."""
+    """Made by `assay.load`. Threads may share it: their answers are computed together, in the same steps.
+
+    `close`, or leaving a `with` block, ends what is running and lets the threads go.
+    """
 
     def __init__(
         self,
@@ -72,24 +77,41 @@ class LanguageModel:
         """The most tokens of a prompt and its answer together."""
         return self.engine.context
 
-    def generate(self, prompt: str, **sampling: object) -> Completion:
-        """The answer to a prompt. Keywords are the fields of `Sampling`. Raises RequestError."""
-        return self.generate_batch([prompt], **sampling)[0]
+    def __repr__(self) -> str:
+        threads = self.engine.executor.device.team.nthreads
+        return f"LanguageModel({self.graph.name!r}, context={self.context}, threads={threads})"
 
-    def chat(self, messages: Items[Message], **sampling: object) -> Completion:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all answers and the team's threads. A call that comes later starts the threads again."""
+        with self._lock:
+            for answer in list(self._answers.values()):
+                self._drop(answer)
+            self.engine.executor.device.close()
+
+    def generate(self, prompt: str, **sampling: Unpack[SamplingFields]) -> Completion:
+        """The answer to a prompt. Keywords are the fields of `Sampling`. Raises RequestError."""
+        return self._finish([self._admit(self._prompt_tokens(prompt), _sampling(sampling))])[0]
+
+    def chat(self, messages: Items[Message], **sampling: Unpack[SamplingFields]) -> Completion:
         """The answer to a conversation of {"role", "content"} messages, through the model's chat template."""
         return self._finish([self._admit(self._chat_tokens(messages), _sampling(sampling))])[0]
 
-    def stream(self, prompt: str | Items[Message], **sampling: object) -> Stream:
+    def stream(self, prompt: str | Items[Message], **sampling: Unpack[SamplingFields]) -> Stream:
         """The answer to a prompt or to a conversation, while it is made. Raises RequestError."""
         tokens = self._prompt_tokens(prompt) if isinstance(prompt, str) else self._chat_tokens(prompt)
-        answer = self._admit(tokens, _sampling(sampling))
-        return Stream(answer, self._texts(answer), self._drop)
+        return Stream(self, self._admit(tokens, _sampling(sampling)))
 
-    def generate_batch(self, prompts: Items[str], **sampling: object) -> list[Completion]:
+    def generate_batch(self, prompts: Items[str], **sampling: Unpack[SamplingFields]) -> list[Completion]:
         """The answers to several prompts, computed together. Each is the same as alone, bit for bit."""
-        if isinstance(prompts, str):
-            raise RequestError("a list is wanted", place="prompts", want="a list of strings", got="a string")
+        if not isinstance(prompts, list | tuple):
+            got = type(prompts).__name__
+            raise RequestError("a list is wanted", place="prompts", want="a list of strings", got=got)
         asked = _sampling(sampling)
         answers: list[Answer] = []
         try:
@@ -98,26 +120,21 @@ class LanguageModel:
                     answers.append(self._admit(self._prompt_tokens(prompt), asked))
                 except RequestError as error:
                     raise error.at(f"prompts[{index}]") from None
-        except BaseException:
+            return self._finish(answers)
+        finally:
             for answer in answers:
                 self._drop(answer)
-            raise
-        return self._finish(answers)
 
     def logits(self, tokens: Items[int]) -> NDArray[np.float32]:
         """float32 [len(tokens), vocabulary]: the logits at every position. Raises RequestError."""
-        out = np.empty((len(tokens), self.engine.vocabulary), np.float32)
-
-        def take(first: int, rows: NDArray[np.float32]) -> None:
-            out[first : first + len(rows)] = rows
-
         with self._lock:
-            self.engine.logits(tokens, take)
-        return out
+            return self.engine.logits(tokens)
 
     def _prompt_tokens(self, prompt: str) -> list[int]:
         if not isinstance(prompt, str):
-            raise RequestError("text is wanted", place="prompt", want="a string", got=type(prompt).__name__)
+            hint = "chat() takes messages" if isinstance(prompt, list | tuple) else ""
+            got = type(prompt).__name__
+            raise RequestError("text is wanted", place="prompt", want="a string", got=got, hint=hint)
         return self.tokenizer.encode(prompt, bos=self.tokenizer.adds_bos)
 
     def _chat_tokens(self, messages: Items[Message]) -> list[int]:
@@ -137,33 +154,30 @@ class LanguageModel:
         """End an answer, whether it is whole or not."""
         with self._lock:
             self.engine.cancel(answer.sequence)
+            answer.read(self.engine.ends)
             self._answers.pop(answer.sequence.number, None)
 
     def _finish(self, answers: list[Answer]) -> list[Completion]:
         try:
             for answer in answers:
-                for _ in self._texts(answer):
+                while self._next(answer) is not None:
                     pass
         finally:
             for answer in answers:
                 self._drop(answer)
         return [answer.completion() for answer in answers]
 
-    def _texts(self, answer: Answer) -> Generator[str, None, None]:
-        """An answer's text as it is made. Raises PrecisionOverflow when its values left their range. Leaving
-        early ends the answer.
+    def _next(self, answer: Answer) -> str | None:
+        """The next piece of an answer's text; None at its end. Raises PrecisionOverflow when its values left
+        their range.
         """
-        try:
-            while True:
-                while answer.texts:
-                    yield answer.texts.popleft()
-                if answer.reason:
-                    break
-                self._step(answer)
+        while not answer.texts:
             if answer.sequence.error:
                 raise answer.sequence.error
-        finally:
-            self._drop(answer)
+            if answer.reason:
+                return None
+            self._step(answer)
+        return answer.texts.popleft()
 
     def _step(self, wanted: Answer) -> None:
         """One step for all answers, unless another thread's step has brought the wanted one on meanwhile."""
@@ -177,12 +191,14 @@ class LanguageModel:
                     self._drop(answer)
 
 
-def _sampling(fields: Mapping[str, object]) -> Sampling:
+def _sampling(fields: SamplingFields) -> Sampling:
     known = Sampling.__dataclass_fields__
     for name in fields:
         if name not in known:
-            raise RequestError("no such field", place=name, want=", ".join(known), got=name)
-    return Sampling(**fields)  # type: ignore[arg-type]
+            near = get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]}?" if near else ""
+            raise RequestError("no such field", place=name, want=", ".join(known), got=name, hint=hint)
+    return Sampling(**fields)
 
 
 _models: weakref.WeakSet[LanguageModel] = weakref.WeakSet()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypedDict
 
 from assay.errors import RequestError
 from assay.llm.stops import StopStrings
@@ -17,7 +17,8 @@ class Sampling:
     """How tokens are chosen. Raises RequestError, naming the field, for values out of range.
 
     `temperature` 0 takes the likeliest token. `top_k` 0 and `top_p` 1 keep all candidates. `seed` None is
-    drawn when the request is admitted. `max_tokens` None goes on to the end of the context.
+    drawn when the request is admitted. `max_tokens` None goes on to the end of the context. `stop` is one
+    string or several.
     """
 
     max_tokens: int | None = None
@@ -25,7 +26,7 @@ class Sampling:
     top_k: int = 0
     top_p: float = 1.0
     seed: int | None = None
-    stop: Sequence[str] = field(default=())
+    stop: str | Sequence[str] = field(default=())
 
     def __post_init__(self) -> None:
         if self.max_tokens is not None:
@@ -35,7 +36,19 @@ class Sampling:
         _number("top_p", self.top_p, 0.0, 1.0, above=True)
         if self.seed is not None:
             _integer("seed", self.seed, 0, SEEDS - 1)
+        object.__setattr__(self, "stop", (self.stop,) if isinstance(self.stop, str) else self.stop)
         StopStrings(self.stop)
+
+
+class SamplingFields(TypedDict, total=False):
+    """The fields of `Sampling` as keywords."""
+
+    max_tokens: int | None
+    temperature: float
+    top_k: int
+    top_p: float
+    seed: int | None
+    stop: str | Sequence[str]
 
 
 def _integer(name: str, value: object, low: int, high: int) -> None:
@@ -46,12 +59,7 @@ def _integer(name: str, value: object, low: int, high: int) -> None:
 
 
 def _number(name: str, value: object, low: float, high: float, *, above: bool = False) -> None:
-    fits = (
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and math.isfinite(value)
-        and low <= value <= high
-    )
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
     if not fits or (above and value == low):
         wanted = f"a number {'above' if above else 'from'} {low:g} {'and up to' if above else 'to'} {high:g}"
         raise RequestError("a field is out of range", place=name, want=wanted, got=repr(value))

@@ -12,6 +12,7 @@ LONGEST_SOURCE = 1 << 16  # characters of a template
 _BUDGET, _BUDGET_PER_MESSAGE, _BUDGET_PER_CHARACTER = 1 << 22, 1 << 12, 32
 
 Message = dict[str, str]
+ROLES = ("system", "developer", "user", "assistant", "tool")
 
 _PROBE: list[Message] = [
     {"role": "user", "content": "Is this a probe?"},
@@ -91,7 +92,9 @@ def checked(messages: Sequence[Message]) -> list[Message]:
     """
     if not isinstance(messages, list | tuple) or not messages:
         got = "none" if isinstance(messages, list | tuple) else type(messages).__name__
-        raise RequestError("bad messages", place="messages", want="a list of at least one message", got=got)
+        want = "a list of at least one message"
+        hint = "generate() takes a prompt" if isinstance(messages, str) else ""
+        raise RequestError("bad messages", place="messages", want=want, got=got, hint=hint)
     for number, message in enumerate(messages):
         place = f"messages[{number}]"
         if not isinstance(message, dict):
@@ -101,8 +104,9 @@ def checked(messages: Sequence[Message]) -> list[Message]:
                 raise RequestError("an unknown field", place=f"{place}.{key}", want="role, content")
         for key in ("role", "content"):
             _check_text(f"{place}.{key}", message.get(key))
-        if not message["role"]:
-            raise RequestError("no role", place=f"{place}.role", want="user, assistant or system", got="''")
+        if message["role"] not in ROLES:
+            got = repr(message["role"])
+            raise RequestError("no such role", place=f"{place}.role", want=", ".join(ROLES), got=got)
     return [dict(message) for message in messages]
 
 

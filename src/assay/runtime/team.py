@@ -79,16 +79,23 @@ class Team:
         futex, sched_yield = _FUTEX_YIELD[platform.machine()]
         self._control[CONTROL.FUTEX // 8] = futex
         self._control[CONTROL.YIELD // 8] = sched_yield
-        self._process = os.getpid()
-        workers = []
+        workers: list[threading.Thread] = []
+        end = weakref.finalize(self, _stop, os.getpid(), self._control, self._dismiss, self.nthreads, workers)
         for tid in range(1, self.nthreads):
             arguments = (self._control.ctypes.data, tid, self.nthreads)
             worker = threading.Thread(target=self._work, args=arguments, name=f"assay-{tid}", daemon=True)
-            worker.start()
+            try:
+                worker.start()
+            except RuntimeError as error:
+                end()
+                raise HardwareFault(
+                    "a thread can't be started",
+                    want=f"a team of {self.nthreads} threads",
+                    got=str(error),
+                    hint="fewer threads, or a higher limit of processes",
+                ) from error
             workers.append(worker)
-        self._end = weakref.finalize(
-            self, _stop, self._process, self._control, self._dismiss, self.nthreads, workers
-        )
+        self._process, self._end = os.getpid(), end
 
     def _forget(self) -> None:
         """In a child process after a fork: whoever held the lock did not come along."""
