@@ -230,7 +230,7 @@ def test_no_kernel_is_an_error_that_says_what_would_do() -> None:
 
 
 def test_depth_takes_no_memory() -> None:
-    """Values that are alive at different times share memory: ten norms after each other take what three do."""
+    """Values alive at different times share memory: ten norms after each other take what three do."""
 
     def arena(depth: int) -> int:
         b = Builder("deep")
