@@ -16,7 +16,6 @@ raiser knows what; each outer layer adds where (`at`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Self
 
 
@@ -55,17 +54,17 @@ class ContractError(AssayError):
         want: str = "",
         got: str = "",
         hint: str = "",
-        violations: Sequence[ContractError] = (),
+        violations: tuple[ContractError, ...] = (),
     ) -> None:
         super().__init__(rule, place=place, want=want, got=got, hint=hint)
-        self._several = tuple(violations)
+        self._several = violations
 
     @classmethod
-    def together(cls, violations: Sequence[ContractError]) -> ContractError:
+    def together(cls, violations: list[ContractError]) -> ContractError:
         """One error for one violation or more: the only one itself, or an error that tells them all."""
         if len(violations) == 1:
             return violations[0]
-        return cls(f"{len(violations)} contracts are broken", violations=violations)
+        return cls(f"{len(violations)} contracts are broken", violations=tuple(violations))
 
     @property
     def violations(self) -> tuple[ContractError, ...]:
