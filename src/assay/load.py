@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assay import settings
-from assay.errors import RequestError
+from assay.llm.options import Options
 
 if TYPE_CHECKING:
     from assay.llm.language_model import LanguageModel
-
-ACTIVATIONS = ("int8", "float32")
 
 
 class Progress:
@@ -53,25 +51,14 @@ def load(
     Raises ModelNotFoundError, FormatError, ContractError, HardwareFault or RequestError.
     """
     progress = progress or Progress()
-    if activations not in ACTIVATIONS:
-        raise RequestError(
-            "no such mode", place="activations", want=" or ".join(ACTIVATIONS), got=repr(activations)
-        )
     threads = settings.THREADS.get() if threads is None else threads
-    if threads < 1:
-        raise RequestError("a team needs a thread", place="threads", want="at least 1", got=str(threads))
+    options = Options(activations, context, cache_tokens, budget, threads)
     with _paused_collector():
         from assay.hub.pull import resolve
         from assay.llm import loader
 
         path = resolve(name, progress.download)
-        return loader.load(
-            path,
-            loader.Options(activations, context, cache_tokens, budget),
-            threads,
-            progress.compile,
-            progress.weights,
-        )
+        return loader.load(path, options, progress.compile, progress.weights)
 
 
 @contextmanager

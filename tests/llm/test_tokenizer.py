@@ -74,7 +74,8 @@ def test_special_tokens_are_skipped_in_text(tokenizer: Tokenizer) -> None:
 def test_facts_of_smollm2(tokenizer: Tokenizer) -> None:
     assert tokenizer.vocabulary_size == 49152
     assert tokenizer.bos_id == 1 and not tokenizer.adds_bos
-    assert tokenizer.eos_ids == {0, 2}  # <|im_end|> by key, <|endoftext|> by name
+    assert tokenizer.eos_id == 2  # <|im_end|>
+    assert tokenizer.end_ids == {0, 2}  # <|endoftext|> by name
     assert tokenizer.id_of("<|im_end|>") == 2 and tokenizer.id_of("no such token") is None
     assert tokenizer.encode("", bos=True) == [1]
     assert tokenizer.token_bytes(2) == b"<|im_end|>"

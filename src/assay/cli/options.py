@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from assay.cli.command import Parser
 from assay.errors import RequestError
-from assay.load import ACTIVATIONS
+from assay.llm.options import ACTIVATIONS
 
 if TYPE_CHECKING:
     from assay.llm.request import SamplingFields

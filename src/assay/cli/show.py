@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from assay.cli import options
 from assay.cli.command import GOOD, Command, Parser
 from assay.cli.progress import Bars
-from assay.load import ACTIVATIONS
+from assay.llm.options import ACTIVATIONS
 
 if TYPE_CHECKING:
     from assay.compiler.plan import Plan
@@ -31,7 +31,8 @@ def _run(arguments: argparse.Namespace) -> int:
     from assay.formats.gguf import open_gguf
     from assay.graph.listing import listing
     from assay.hub.pull import resolve
-    from assay.llm.loader import Options, design
+    from assay.llm.loader import design
+    from assay.llm.options import Options
 
     with Bars() as progress:
         path = resolve(arguments.model, progress.download)

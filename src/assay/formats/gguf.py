@@ -127,7 +127,7 @@ class GgufFile:
             raise FormatError(
                 "a tensor is missing",
                 place=f"{self.path} › tensor {quoted(name)}",
-                hint=_near(name, self.tensors),
+                hint=near(name, self.tensors),
             )
         return info
 
@@ -186,13 +186,13 @@ class GgufFile:
     def _unexpected(self, key: str, want: str) -> FormatError:
         place = f"{self.path} › key {quoted(key)}"
         if key not in self.metadata:
-            return FormatError("a key is missing", place=place, want=want, hint=_near(key, self.metadata))
+            return FormatError("a key is missing", place=place, want=want, hint=near(key, self.metadata))
         value = self.metadata[key]
         got = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
         return FormatError("a key has another type", place=place, want=want, got=got)
 
 
-def _near(name: str, known: Iterable[str]) -> str:
+def near(name: str, known: Iterable[str]) -> str:
     """Which known name may have been meant. A hostile file has many long ones: only some are compared."""
     short = [other for other, _ in zip(known, range(2000), strict=False) if len(other) <= 100]
     close = difflib.get_close_matches(name, short, n=1)

@@ -26,6 +26,9 @@ SUPER = 512
 TOKENS = 16
 """Query tokens of one piece of attention's work."""
 
+POSITIONS = 1 << 20
+"""Tokens of the longest context: their rotary angles are exact (see the operator `rotary_table`)."""
+
 LOAD, STORE, ADD, MUL, SILU = range(5)
 REGISTERS = 8
 """Registers of a chain of elementwise operations."""

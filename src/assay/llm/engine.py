@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from assay.errors import AssayError, PrecisionOverflow, RequestError
 from assay.kernels.sizes import PAGE
+from assay.llm.options import MOST_TOKENS
 from assay.llm.pages import Pages
 from assay.llm.request import SEEDS, Sampling
 from assay.llm.scheduler import Share, schedule
@@ -24,7 +25,7 @@ SEQUENCES = 64
 """The most sequences of one step."""
 BUDGET = 512
 """The most tokens of one step, by default."""
-TOKEN_BUCKETS = (1, 8, 64, 512, 4096)
+TOKEN_BUCKETS = (1, 8, 64, 512, MOST_TOKENS)
 
 
 def buckets() -> dict[str, Items[int]]:

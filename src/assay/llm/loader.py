@@ -12,14 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.compiler.lower import quantize_activations
+from assay.errors import FormatError, RequestError
 from assay.formats.gguf import GgufFile, open_gguf
+from assay.formats.inventory import hold
 from assay.graph.graph import Graph
 from assay.kernels.sizes import PAGE
 from assay.llm import engine as engines
 from assay.llm.language_model import LanguageModel
+from assay.llm.options import Options
 from assay.llm.template import ChatTemplate
 from assay.llm.tokenizer import Tokenizer
 from assay.models import llama
+from assay.models.llama_gguf import from_gguf
 from assay.ops import contract
 from assay.runtime.cpu import Cpu
 from assay.runtime.executor import Executor
@@ -29,16 +33,6 @@ from assay.tensor.dtype import F16, F32
 
 Compiled = Callable[[int, int, str], None]
 Loaded = Callable[[int, int], None]
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to run a model: see `assay.load`."""
-
-    activations: str = "int8"
-    context: int | None = None
-    cache_tokens: int | None = None
-    budget: int | None = None
 
 
 @dataclass(frozen=True)
@@ -52,9 +46,16 @@ class Design:
 
 
 def design(file: GgufFile, options: Options) -> Design:
-    """The graph that runs the file's model. Raises FormatError or ContractError."""
-    model = llama.from_gguf(file)
-    context = min(options.context or model.context, model.context)
+    """The graph that runs the file's model. Raises FormatError, ContractError with all violations, or
+    RequestError for a context that the model doesn't have.
+    """
+    model = from_gguf(file)
+    hold(file.tensors, llama.weights(model), str(file.path))
+    _check_tokens(file, model.vocabulary)
+    context = model.context if options.context is None else options.context
+    if context > model.context:
+        want, got = f"at most {model.context}, the model's own", str(context)
+        raise RequestError("a context that is too long", place="context", want=want, got=got)
     cache = F32 if options.activations == "float32" else F16
     pages = _pages(model, context, options.cache_tokens, cache.size)
     dtypes = {name: tensor.dtype for name, tensor in file.tensors.items()}
@@ -65,15 +66,15 @@ def design(file: GgufFile, options: Options) -> Design:
     return Design(model, graph, context, pages)
 
 
-def load(path: Path, options: Options, threads: int, compiled: Compiled, loaded: Loaded) -> LanguageModel:
-    """The model in a GGUF file, ready to run on `threads` threads.
+def load(path: Path, options: Options, compiled: Compiled, loaded: Loaded) -> LanguageModel:
+    """The model in a GGUF file, ready to run.
 
     `compiled` and `loaded` hear of progress: kernels, then bytes of weights. Raises FormatError,
-    ContractError or HardwareFault.
+    ContractError, RequestError or HardwareFault.
     """
     with open_gguf(path) as file:
         made = design(file, options)
-        device = Cpu(threads, progress=compiled)
+        device = Cpu(options.threads, progress=compiled)
         weights: dict[str, Buffer] = {}
         executor = _executor(made.graph, device, weights, compiled)
         source = _Weights(file, llama.computed(made.model))
@@ -91,14 +92,14 @@ def load(path: Path, options: Options, threads: int, compiled: Compiled, loaded:
         pages=made.pages,
         context=made.context,
         vocabulary=made.model.vocabulary,
-        ends=tokenizer.eos_ids,
-        budget=options.budget or engines.BUDGET,
+        ends=tokenizer.end_ids,
+        budget=engines.BUDGET if options.budget is None else options.budget,
     )
     details = {
         "path": str(path),
         "activations": options.activations,
         "cache": "float32" if options.activations == "float32" else "float16",
-        "threads": threads,
+        "threads": options.threads,
         "parameters": made.model,
     }
     return LanguageModel(made.graph, engine, tokenizer, template, details)
@@ -131,18 +132,28 @@ def _pages(model: llama.Llama, context: int, cache_tokens: int | None, size: int
     holds.
     """
     if cache_tokens is not None:
-        return max(1, -(-cache_tokens // PAGE))
+        return -(-cache_tokens // PAGE)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     most = memory // 4 // (model.kv_elements * size * PAGE)
     return int(max(-(-context // PAGE), min(most, engines.SEQUENCES * -(-context // PAGE))))
 
 
+def _check_tokens(file: GgufFile, vocabulary: int) -> None:
+    """The tokenizer has as many tokens as the embedding has rows."""
+    tokens = file.metadata.get("tokenizer.ggml.tokens")
+    if isinstance(tokens, tuple) and len(tokens) != vocabulary:
+        raise FormatError(
+            "another number of tokens than the model has",
+            place=f"{file.path} › key 'tokenizer.ggml.tokens'",
+            want=f"{vocabulary:,}, the rows of 'token_embd.weight'",
+            got=f"{len(tokens):,}",
+        )
+
+
 def _template(file: GgufFile, tokenizer: Tokenizer) -> ChatTemplate | None:
-    source = file.metadata.get("tokenizer.chat_template")
-    if source is None:
+    if "tokenizer.chat_template" not in file.metadata:
         return None
-    if not isinstance(source, str):
-        file.expect("tokenizer.chat_template", str)
-    bos = tokenizer.token_bytes(tokenizer.bos_id).decode() if tokenizer.bos_id is not None else ""
-    eos = tokenizer.token_bytes(min(tokenizer.eos_ids)).decode() if tokenizer.eos_ids else ""
-    return ChatTemplate(str(source), bos, eos)
+    source = file.expect("tokenizer.chat_template", str)
+    ids = (tokenizer.bos_id, tokenizer.eos_id)
+    bos, eos = (tokenizer.decode([] if token is None else [token], skip_special=False) for token in ids)
+    return ChatTemplate(source, bos, eos)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypedDict
 
-from assay.errors import RequestError
+from assay.llm.fields import integer, number
 from assay.llm.stops import StopStrings
 
 SEEDS = 2**63
@@ -30,12 +30,12 @@ class Sampling:
 
     def __post_init__(self) -> None:
         if self.max_tokens is not None:
-            _integer("max_tokens", self.max_tokens, 1, 2**31 - 1)
-        _number("temperature", self.temperature, 0.0, 100.0)
-        _integer("top_k", self.top_k, 0, 2**31 - 1)
-        _number("top_p", self.top_p, 0.0, 1.0, above=True)
+            integer("max_tokens", self.max_tokens, 1, 2**31 - 1)
+        number("temperature", self.temperature, 0.0, 100.0)
+        integer("top_k", self.top_k, 0, 2**31 - 1)
+        number("top_p", self.top_p, 0.0, 1.0, above=True)
         if self.seed is not None:
-            _integer("seed", self.seed, 0, SEEDS - 1)
+            integer("seed", self.seed, 0, SEEDS - 1)
         object.__setattr__(self, "stop", (self.stop,) if isinstance(self.stop, str) else self.stop)
         StopStrings(self.stop)
 
@@ -49,17 +49,3 @@ class SamplingFields(TypedDict, total=False):
     top_p: float
     seed: int | None
     stop: str | Sequence[str]
-
-
-def _integer(name: str, value: object, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise RequestError(
-            "a field is out of range", place=name, want=f"an integer from {low} to {high}", got=repr(value)
-        )
-
-
-def _number(name: str, value: object, low: float, high: float, *, above: bool = False) -> None:
-    fits = isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
-    if not fits or (above and value == low):
-        wanted = f"a number {'above' if above else 'from'} {low:g} {'and up to' if above else 'to'} {high:g}"
-        raise RequestError("a field is out of range", place=name, want=wanted, got=repr(value))

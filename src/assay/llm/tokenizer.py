@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import Self
 
 import tokenizers
-from tokenizers import models, pre_tokenizers
+from tokenizers import models
 
 from assay.errors import FormatError, RequestError
+from assay.llm.pretokenizers import PRE_TOKENIZERS
 from assay.llm.vocabulary import BYTES, NORMAL, USER_DEFINED, Vocabulary
 
 
@@ -17,7 +18,8 @@ class Tokenizer:
     """Token ids run from 0 to `vocabulary_size` - 1. Nothing changes after construction: threads may share.
 
     `bos_id` begins a text (None: there is none), and `adds_bos` says whether the model wants it before a
-    prompt; any of `eos_ids` ends an answer. `control` has the names of the control tokens.
+    prompt. `eos_id` is what chat templates write for the end of a text (None: nothing); any of `end_ids` ends
+    an answer. `control` has the names of the control tokens.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -27,7 +29,8 @@ class Tokenizer:
         self.vocabulary_size = len(vocabulary.tokens)
         self.bos_id = vocabulary.bos_id
         self.adds_bos = vocabulary.adds_bos
-        self.eos_ids = vocabulary.eos_ids
+        self.eos_id = vocabulary.eos_id
+        self.end_ids = vocabulary.end_ids
         try:
             bpe = models.BPE(vocabulary.ids, vocabulary.merges)
         except Exception as error:  # the library raises nothing narrower
@@ -37,8 +40,9 @@ class Tokenizer:
                 want="pairs of tokens that are a token when joined",
                 got=str(error),
             ) from error
-        self._plain = _parsing(bpe, vocabulary.user_defined)
-        self._special = _parsing(bpe, vocabulary.user_defined + vocabulary.control)
+        named, pre = vocabulary.user_defined, vocabulary.pre
+        self._plain = _parsing(bpe, pre, named)
+        self._special = _parsing(bpe, pre, named + vocabulary.control)
 
     @classmethod
     def from_gguf(cls, metadata: Mapping[str, object]) -> Self:
@@ -95,12 +99,11 @@ class Tokenizer:
         return found
 
 
-def _parsing(bpe: models.BPE, named: list[str]) -> tokenizers.Tokenizer:
-    """A tokenizer over the shared `bpe` that takes the tokens `named` out of the text first."""
+def _parsing(bpe: models.BPE, pre: str, named: list[str]) -> tokenizers.Tokenizer:
+    """A tokenizer over the shared `bpe` that takes the tokens `named` out of the text, and cuts what is left
+    into words.
+    """
     tokenizer = tokenizers.Tokenizer(bpe)
-    # The pre-tokeniser `smollm`: each digit by itself, then GPT-2's pattern on what lies between.
-    digits = pre_tokenizers.Digits(individual_digits=True)
-    words = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, words])
+    tokenizer.pre_tokenizer = PRE_TOKENIZERS[pre]()
     tokenizer.add_tokens([tokenizers.AddedToken(token, normalized=False) for token in named])
     return tokenizer

@@ -13,12 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import FormatError
+from assay.llm.pretokenizers import PRE_TOKENIZERS
 
 _KEY = "tokenizer.ggml."
 _END_KEYS = ("eos_token_id", "eot_token_id", "eom_token_id")
-_END_TEXTS = ("<|endoftext|>", "<|im_end|>")  # control tokens that end an answer even where no key says so
-PRE_TOKENIZERS = ("smollm",)
-
+_END_TEXTS = ("<|endoftext|>", "<|im_end|>")
+"""Control tokens that end an answer even where no key says so. A file has a key for one such token where the
+model may have several: Qwen2's own configuration lists both of these. llama.cpp goes by these texts, too.
+"""
 
 # What a token is, by the numbers that GGUF gives it. NORMAL ones are spelled in the alphabet of bytes; the
 # others (unknown, control, user-defined, unused) are their own text.
@@ -40,8 +42,10 @@ _SPELLED = re.compile(f"[{re.escape(''.join(map(chr, BYTES)))}]*")
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """`tokens[id]` and `kinds[id]`; merges in order of rank; ids of the tokens that begin and end a text.
+    """`tokens[id]` and `kinds[id]`; merges in order of rank; `pre` is a name of PRE_TOKENIZERS.
 
+    `bos_id` begins a text and `eos_id` ends one, each None where the file names none; a model that draws any
+    of `end_ids`, `eos_id` among them, has ended its answer.
     `control` and `user_defined` are the tokens that may be found in a text before it is cut into words.
     """
 
@@ -53,14 +57,15 @@ class Vocabulary:
     merges: list[tuple[str, str]]
     pre: str
     bos_id: int | None
-    eos_ids: frozenset[int]
+    eos_id: int | None
+    end_ids: frozenset[int]
     adds_bos: bool
 
     @classmethod
     def from_gguf(cls, metadata: Mapping[str, object]) -> Self:
         """Read the keys `tokenizer.ggml.*`. Raises FormatError: the key, what came, what is supported."""
         _choice(metadata, "model", ("gpt2",))
-        pre = _choice(metadata, "pre", PRE_TOKENIZERS)
+        pre = _choice(metadata, "pre", tuple(PRE_TOKENIZERS))
         tokens = _strings(metadata, "tokens")
         kinds = _kinds(metadata, len(tokens))
         ids = {token: number for number, token in enumerate(tokens)}
@@ -89,7 +94,8 @@ class Vocabulary:
             merges=list(zip(halves[::2], halves[1::2], strict=True)),
             pre=pre,
             bos_id=bos_id,
-            eos_ids=frozenset(end for end in ends if end is not None),
+            eos_id=_token_id(metadata, "eos_token_id", len(tokens)),
+            end_ids=frozenset(end for end in ends if end is not None),
             adds_bos=adds_bos,
         )
 

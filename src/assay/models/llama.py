@@ -10,18 +10,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.errors import FormatError
-from assay.formats.gguf import GgufFile
+from assay.formats.inventory import Wanted
 from assay.graph.graph import Graph
 from assay.kernels.sizes import PAGE
 from assay.models.rope import frequencies
 from assay.ops.builder import Builder
+from assay.ops.weights import WEIGHT_TYPES
 from assay.tensor.dtype import F32, I32, I64, DType
 
 
 @dataclass(frozen=True)
 class Llama:
-    """What a llama model's file says of its shape."""
+    """The shape of a llama model."""
 
     name: str
     layers: int
@@ -45,53 +45,38 @@ class Llama:
         return 2 * self.layers * self.kv_heads * self.head_dim
 
 
-def from_gguf(file: GgufFile) -> Llama:
-    """The configuration in a GGUF file's metadata. Raises FormatError for another architecture or an odd
-    value.
-    """
-    file.require_architecture(("llama",))
-    hidden = file.expect("llama.embedding_length", int)
-    heads = file.expect("llama.attention.head_count", int)
-    if heads < 1 or hidden % heads:
-        raise FormatError(
-            "heads don't divide the model",
-            place=f"{file.path.name} › llama.attention.head_count",
-            want=f"a divisor of {hidden}",
-            got=str(heads),
-        )
-    head_dim = file.expect("llama.attention.key_length", int, hidden // heads)
-    scaling = file.expect("llama.rope.scaling.type", str, "none")
-    if scaling != "none":
-        raise FormatError(
-            "scaled rotary positions are not supported",
-            place=f"{file.path.name} › llama.rope.scaling.type",
-            want="none",
-            got=scaling,
-        )
-    return Llama(
-        name=file.expect("general.name", str, file.path.stem),
-        layers=file.expect("llama.block_count", int),
-        hidden=hidden,
-        feed_forward=file.expect("llama.feed_forward_length", int),
-        heads=heads,
-        kv_heads=file.expect("llama.attention.head_count_kv", int, heads),
-        head_dim=head_dim,
-        vocabulary=file.tensor("token_embd.weight").shape[0],
-        context=file.expect("llama.context_length", int),
-        epsilon=file.expect("llama.attention.layer_norm_rms_epsilon", float),
-        rope_base=file.expect("llama.rope.freq_base", float, 10000.0),
-        rope_pairs=file.expect("llama.rope.dimension_count", int, head_dim) // 2,
-        pairing="neighbours",
-        tied="output.weight" not in file.tensors,
-    )
-
-
 FREQUENCIES = "rope_frequencies"
 
 
 def computed(model: Llama) -> Mapping[str, NDArray[np.generic]]:
     """Weights that no file holds."""
     return {FREQUENCIES: frequencies(model.rope_base, model.rope_pairs)}
+
+
+def weights(model: Llama) -> dict[str, Wanted]:
+    """The weights that a file must hold, by name."""
+    hidden, queries = model.hidden, model.heads * model.head_dim
+    keys = model.kv_heads * model.head_dim
+    layer = {
+        "attn_norm": (hidden,),
+        "attn_q": (queries, hidden),
+        "attn_k": (keys, hidden),
+        "attn_v": (keys, hidden),
+        "attn_output": (hidden, queries),
+        "ffn_norm": (hidden,),
+        "ffn_gate": (model.feed_forward, hidden),
+        "ffn_up": (model.feed_forward, hidden),
+        "ffn_down": (hidden, model.feed_forward),
+    }
+    shapes: dict[str, tuple[int, ...]] = {"token_embd.weight": (model.vocabulary, hidden)}
+    for number in range(model.layers):
+        shapes |= {f"blk.{number}.{part}.weight": shape for part, shape in layer.items()}
+    shapes["output_norm.weight"] = (hidden,)
+    if not model.tied:
+        shapes["output.weight"] = (model.vocabulary, hidden)
+    return {
+        name: Wanted(shape, WEIGHT_TYPES if len(shape) == 2 else (F32,)) for name, shape in shapes.items()
+    }
 
 
 def graph(model: Llama, dtypes: Mapping[str, DType], cache: DType, pages: int, table: int) -> Graph:
@@ -113,11 +98,12 @@ def graph(model: Llama, dtypes: Mapping[str, DType], cache: DType, pages: int, t
         b.input("seed", I64, "R"), b.input("choice", I32, "R"), b.input("draw", I32, "R"),
     ]  # fmt: skip
 
-    def weight(name: str, *shape: int) -> str:
-        return b.weight(name, dtypes[name], *shape)
+    wanted = weights(model)
 
-    q_width, kv_width = model.heads * model.head_dim, model.kv_heads * model.head_dim
-    embedding = weight("token_embd.weight", model.vocabulary, model.hidden)
+    def weight(name: str) -> str:
+        return b.weight(name, dtypes[name], *wanted[name].shape)
+
+    embedding = weight("token_embd.weight")
     turns = b.op(
         "rotary_table", positions, b.weight(FREQUENCIES, F32, model.rope_pairs), name="rope", output="turns"
     )
@@ -138,16 +124,16 @@ def graph(model: Llama, dtypes: Mapping[str, DType], cache: DType, pages: int, t
     for layer in range(model.layers):
         at = f"blk.{layer}"
 
-        def linear(value: str, part: str, width: int, depth: int, at: str = at) -> str:
+        def linear(value: str, part: str, at: str = at) -> str:
             name = f"{at}.{part}"
-            return b.op("linear", value, weight(f"{name}.weight", width, depth), name=name, output=name)
+            return b.op("linear", value, weight(f"{name}.weight"), name=name, output=name)
 
         def norm(value: str, part: str, at: str = at) -> str:
             name = f"{at}.{part}"
             return b.op(
                 "rms_norm",
                 value,
-                weight(f"{name}.weight", model.hidden),
+                weight(f"{name}.weight"),
                 name=name,
                 output=name,
                 epsilon=model.epsilon,
@@ -157,9 +143,9 @@ def graph(model: Llama, dtypes: Mapping[str, DType], cache: DType, pages: int, t
         keys = b.state(f"{at}.keys", cache, *shape, model.head_dim, PAGE)
         values = b.state(f"{at}.values", cache, *shape, PAGE, model.head_dim)
         normed = norm(x, "attn_norm")
-        q = linear(normed, "attn_q", q_width, model.hidden)
-        k = linear(normed, "attn_k", kv_width, model.hidden)
-        v = linear(normed, "attn_v", kv_width, model.hidden)
+        q = linear(normed, "attn_q")
+        k = linear(normed, "attn_k")
+        v = linear(normed, "attn_v")
         q = rotate(q, model.heads, f"{at}.rope_q")
         k = rotate(k, model.kv_heads, f"{at}.rope_k")
         keys, values = b.ops("cache_write", k, v, slots, keys, values, name=f"{at}.cache")
@@ -167,25 +153,25 @@ def graph(model: Llama, dtypes: Mapping[str, DType], cache: DType, pages: int, t
             "attention", q, keys, values, spans, pasts, pages_of, name=f"{at}.attn", output=f"{at}.attn",
             heads=model.heads, scale=_scale(model.head_dim),
         )  # fmt: skip
-        mixed = linear(attended, "attn_output", model.hidden, q_width)
+        mixed = linear(attended, "attn_output")
         x = b.op("add", x, mixed, name=f"{at}.attn_residual", output=f"{at}.attn_residual")
         normed = norm(x, "ffn_norm")
-        gate = linear(normed, "ffn_gate", model.feed_forward, model.hidden)
-        up = linear(normed, "ffn_up", model.feed_forward, model.hidden)
+        gate = linear(normed, "ffn_gate")
+        up = linear(normed, "ffn_up")
         gate = b.op("silu", gate, name=f"{at}.ffn_act", output=f"{at}.ffn_act")
         both = b.op("mul", gate, up, name=f"{at}.ffn_mul", output=f"{at}.ffn_mul")
-        down = linear(both, "ffn_down", model.hidden, model.feed_forward)
+        down = linear(both, "ffn_down")
         x = b.op("add", x, down, name=f"{at}.ffn_residual", output=f"{at}.ffn_residual")
     x = b.op("gather_rows", x, rows, name="rows", output="wanted")
     x = b.op(
         "rms_norm",
         x,
-        weight("output_norm.weight", model.hidden),
+        weight("output_norm.weight"),
         name="output_norm",
         output="final",
         epsilon=model.epsilon,
     )
-    head = embedding if model.tied else weight("output.weight", model.vocabulary, model.hidden)
+    head = embedding if model.tied else weight("output.weight")
     logits = b.op("linear", x, head, name="output", output="logits")
     sampled, logprob = b.ops("sample", logits, *sampling, name="sample", output="sample")
     for value in (logits, sampled, logprob):

@@ -10,8 +10,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.errors import ContractError
+from assay.errors import ContractError, FormatError
 from assay.graph.graph import Graph, ValueType
+from assay.graph.text import quote
 from assay.kernels.call import Argument
 from assay.kernels.sizes import packed_bytes
 from assay.ops import registry
@@ -65,7 +66,7 @@ def load(
 
 def lay_out(graph: Graph, source: Source, device: Cpu) -> tuple[dict[str, Buffer], list[Pack]]:
     """Buffers for all weights that nodes read; those that kernels want in rows are filled. The others are
-    left to `repack`.
+    left to `repack`. Raises FormatError when the source has another number of bytes for a weight.
     """
     in_panels = panels(graph)
     buffers: dict[str, Buffer] = {}
@@ -74,7 +75,7 @@ def lay_out(graph: Graph, source: Source, device: Cpu) -> tuple[dict[str, Buffer
         if name not in graph.uses:
             continue
         kind = graph.types[name]
-        raw = source.raw(name)
+        raw = _whole(name, kind, source.raw(name))
         if name in in_panels:
             packs.append(Pack(raw, kind, device.allocate(_bytes_in_panels(kind), owner=name)))
             buffers[name] = packs[-1].target
@@ -82,6 +83,18 @@ def lay_out(graph: Graph, source: Source, device: Cpu) -> tuple[dict[str, Buffer
             buffers[name] = device.allocate(raw.nbytes, owner=name)
             device.copy_in(buffers[name], raw)
     return buffers, packs
+
+
+def _whole(name: str, kind: ValueType, raw: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The bytes, if they are what the graph says: kernels read as many, whatever there is."""
+    if raw.nbytes != kind.nbytes({}):
+        raise FormatError(
+            "a weight's bytes don't fill its shape",
+            place=f"tensor {quote(name)}",
+            want=f"{kind.nbytes({})} bytes for {kind}",
+            got=f"{raw.nbytes} bytes",
+        )
+    return raw
 
 
 @dataclass(frozen=True)

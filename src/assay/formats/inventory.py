@@ -1,0 +1,63 @@
+"""The tensors that a file has, held against those that a model wants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from assay.errors import FormatError
+from assay.formats.gguf import near
+from assay.formats.gguf_reader import TensorInfo, quoted
+from assay.tensor.dtype import DType
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A tensor that a model reads: its shape, row-major, and the element types that its operators admit."""
+
+    shape: tuple[int, ...]
+    dtypes: tuple[DType, ...]
+
+
+def hold(found: Mapping[str, TensorInfo], wanted: Mapping[str, Wanted], place: str) -> None:
+    """Nothing is missing, nothing is left over, and all shapes and types are as wanted.
+
+    Raises FormatError, which names the first tensor that isn't; `place` says where the tensors are from.
+    """
+    missing = [name for name in wanted if name not in found]
+    surplus = [name for name in found if name not in wanted]
+    if missing:
+        name = missing[0]
+        raise FormatError(
+            "a tensor is missing",
+            place=f"{place} › tensor {quoted(name)}",
+            want=_shape(wanted[name].shape),
+            got=_counted("nothing", missing),
+            hint=near(name, surplus),
+        )
+    if surplus:
+        name = surplus[0]
+        raise FormatError(
+            "a tensor that the model doesn't use",
+            place=f"{place} › tensor {quoted(name)}",
+            want=f"the {len(wanted):,} tensors of the model",
+            got=_counted(f"{found[name].dtype}{_shape(found[name].shape)}", surplus),
+            hint="what it was made to change would be left out of the answers",
+        )
+    for name, each in wanted.items():
+        has = found[name]
+        if has.shape != each.shape:
+            rule, want, got = "a tensor has another shape", _shape(each.shape), _shape(has.shape)
+        elif has.dtype not in each.dtypes:
+            rule, want, got = "a tensor has another type", " or ".join(map(str, each.dtypes)), str(has.dtype)
+        else:
+            continue
+        raise FormatError(rule, place=f"{place} › tensor {quoted(name)}", want=want, got=got)
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return f"[{', '.join(map(str, shape))}]"
+
+
+def _counted(text: str, names: list[str]) -> str:
+    return f"{text}; {len(names):,} such tensors" if len(names) > 1 else text

@@ -1,0 +1,42 @@
+"""How to run a model: what `assay.load` takes beside the model's name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from assay.errors import RequestError
+from assay.kernels.sizes import POSITIONS
+from assay.llm.fields import integer
+
+ACTIVATIONS = ("int8", "float32")
+MOST_CACHED = (1 << 31) - (1 << 16)
+"""Tokens whose slots of the cache int32 can count."""
+MOST_TOKENS = 4096
+"""The most tokens of one step."""
+MOST_THREADS = 1024
+
+
+@dataclass(frozen=True)
+class Options:
+    """See `assay.load`. Raises RequestError, naming the field, for values out of range."""
+
+    activations: str = "int8"
+    context: int | None = None
+    cache_tokens: int | None = None
+    budget: int | None = None
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        if self.activations not in ACTIVATIONS:
+            want = " or ".join(ACTIVATIONS)
+            raise RequestError("no such mode", place="activations", want=want, got=repr(self.activations))
+        # A context holds a token and the one that is drawn after it.
+        for name, low, high in (
+            ("context", 2, POSITIONS),
+            ("cache_tokens", 1, MOST_CACHED),
+            ("budget", 1, MOST_TOKENS),
+        ):
+            value = getattr(self, name)
+            if value is not None:
+                integer(name, value, low, high)
+        integer("threads", self.threads, 1, MOST_THREADS)

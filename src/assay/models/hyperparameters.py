@@ -1,0 +1,72 @@
+"""The keys in which a GGUF file says what a model's shape is, each held to what it may be."""
+
+from __future__ import annotations
+
+import math
+
+from assay.errors import FormatError
+from assay.formats.gguf import GgufFile, near
+from assay.formats.gguf_reader import quoted
+
+
+class Hyperparameters:
+    """The keys `architecture.…` of a file. Every key must be asked for: `finish` refuses those that weren't.
+
+    All methods raise FormatError, naming the key, for values of another type or out of range.
+    """
+
+    def __init__(self, file: GgufFile, architecture: str) -> None:
+        self._file = file
+        self._prefix = f"{architecture}."
+        self._known: set[str] = set()
+
+    def integer(self, name: str, low: int, high: int, default: int | None = None) -> int:
+        """An int from `low` to `high`; the default where the key is missing."""
+        key = self._key(name)
+        if default is not None and key not in self._file.metadata:
+            return default
+        value = self._file.expect(key, int)
+        if not low <= value <= high:
+            raise self.error(name, f"an integer from {low} to {high}", str(value))
+        return value
+
+    def number(self, name: str, low: float, high: float, default: float | None = None) -> float:
+        """A float from `low` to `high`; the default where the key is missing."""
+        key = self._key(name)
+        if default is not None and key not in self._file.metadata:
+            return default
+        value = self._file.expect(key, float)
+        if not (math.isfinite(value) and low <= value <= high):
+            raise self.error(name, f"a number from {low:g} to {high:g}", str(value))
+        return value
+
+    def neutral(self, name: str, value: str | int | float | bool) -> None:
+        """A key that may be left out, and if it is there has this value, which changes nothing."""
+        found = self._file.expect(self._key(name), type(value), value)
+        if found != value:
+            got = quoted(found) if isinstance(found, str) else str(found)
+            raise self.error(name, str(value), got, "a value that isn't supported")
+
+    def finish(self) -> None:
+        """Raises FormatError for a key that nobody asked for: it may change what the model computes."""
+        for key in self._file.metadata:
+            if key.startswith(self._prefix) and key not in self._known:
+                close = near(key, sorted(self._known - self._file.metadata.keys()))
+                raise FormatError(
+                    "a key that isn't known",
+                    place=self._place(key),
+                    want=f"keys whose meaning for {self._prefix[:-1]} is known",
+                    got=quoted(key),
+                    hint=close or "it may change what the model computes",
+                )
+
+    def error(self, name: str, want: str, got: str, rule: str = "a key is out of range") -> FormatError:
+        """An error about a key."""
+        return FormatError(rule, place=self._place(self._prefix + name), want=want, got=got)
+
+    def _key(self, name: str) -> str:
+        self._known.add(self._prefix + name)
+        return self._prefix + name
+
+    def _place(self, key: str) -> str:
+        return f"{self._file.path} › key {quoted(key)}"
