@@ -87,6 +87,6 @@ def test_what_is_asked_for_is_what_is_given(tmp_path: Path) -> None:
     engine = assay.load(path, threads=1).engine
     assert (engine.context, engine.budget) == (128, 512)
     lm = assay.load(path, threads=1, context=128, budget=4096)
-    together = [lm.engine.add([4] * 100, Sampling(max_tokens=1)) for _ in range(41)]
+    together = [lm.engine.add([4] * 100, Sampling(max_tokens=2)) for _ in range(41)]
     lm.engine.step()
     assert sum(sequence.computed for sequence in together) == 4096
