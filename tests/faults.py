@@ -42,14 +42,14 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
         _kernels("linear_quantized"),
         (
             ("kernels/qtile.py", "I32(-form.offset)", "I32(form.offset)"),
-            ("kernels/qtile.py", "I64(form.integers + 2 * PANEL + 2", "I64(form.integers + 2"),
+            ("kernels/qtile.py", "I64(form.minimums + 2", "I64(form.scales + 2"),
             ("kernels/qtile.py", "value = _fma(builder, scaled, minimum[index], value)", "pass"),
             (
                 "kernels/qgemm.py",
                 "blocks, panels = k // 32, (n + PANEL - 1) // PANEL",
                 "blocks, panels = k // 32, n // PANEL",
             ),
-            ("kernels/pack.py", "0x80808080 if form.bits == 8 else 0", "0"),
+            ("kernels/pack.py", " ^ 0x80808080", ""),
         ),
     ),
     (
@@ -118,7 +118,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
     ),
     (
         _kernels("embedding"),
-        (("kernels/embedding.py", ">> (4 if i >= 16 else 0)", ">> (4 if i > 16 else 0)"),),
+        (("kernels/unpack.py", ">> 4 * (i // 16)", ">> 4 * (i // 17)"),),
     ),
     (
         _kernels("silu"),
@@ -209,7 +209,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
     (
         "tests/kernels/test_cache.py",
         (
-            ("kernels/cache.py", '("simd", "kernels")', '("simd",)'),
+            ("kernels/digest.py", "left.append(base)", "pass"),
             ("kernels/cache.py", "status.st_mode & 0o022", "status.st_mode & 0o002"),
         ),
     ),
@@ -234,7 +234,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
     ),
     (
         "tests/formats/test_quant.py",
-        (("formats/quant.py", "out[:, 16:] = q >> 4", "out[:, 16:] = q >> 3"),),
+        (("formats/blocks.py", "out[:, 16:] = q >> 4", "out[:, 16:] = q >> 3"),),
     ),
     (
         "tests/formats",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import struct
+import itertools
 
 import gguf
 import numpy as np
@@ -15,17 +15,14 @@ from hypothesis.extra import numpy as hnp
 from assay.errors import PrecisionOverflow
 from assay.formats.quant import dequantise, quantise
 from assay.tensor import dtype as dtypes
-from assay.tensor.dtype import BF16, F16, F32, Q4_0, Q4_1, Q8_0, DType
+from assay.tensor.dtype import BF16, F16, F32, Q4_0, Q4_1, Q8_0, QUANTISED, DType
 
 KINDS = {
     F32: gguf.GGMLQuantizationType.F32,
     F16: gguf.GGMLQuantizationType.F16,
     BF16: gguf.GGMLQuantizationType.BF16,
-    Q4_0: gguf.GGMLQuantizationType.Q4_0,
-    Q4_1: gguf.GGMLQuantizationType.Q4_1,
-    Q8_0: gguf.GGMLQuantizationType.Q8_0,
+    **{dtype: gguf.GGMLQuantizationType[dtype.name.upper()] for dtype in QUANTISED},
 }
-BLOCKS = (Q4_0, Q4_1, Q8_0)
 HALVES = {
     "zero": 0x0000,
     "negative zero": 0x8000,
@@ -72,18 +69,16 @@ def test_any_bytes_dequantise_as_by_gguf(dtype: DType, data: st.DataObject) -> N
 
 
 @pytest.mark.parametrize("scale", HALVES)
-@pytest.mark.parametrize("dtype", BLOCKS, ids=str)
+@pytest.mark.parametrize("dtype", QUANTISED, ids=str)
 def test_special_scales(dtype: DType, scale: str) -> None:
-    """Every stored integer under each special scale, and under each minimum where the type has one."""
-    for minimum in HALVES.values() if dtype is Q4_1 else (None,):
-        head = struct.pack("<H", HALVES[scale]) + (b"" if minimum is None else struct.pack("<H", minimum))
-        steps = [bytes(range(i, i + 32)) for i in range(0, 256, 32)]
-        if dtype is not Q8_0:
-            steps = [
-                bytes(i % 16 | (i * 7 % 16) << 4 for i in range(start, start + 16)) for start in range(16)
-            ]
-        raw = np.frombuffer(b"".join(head + step for step in steps), np.uint8)
-        shape = (len(steps), 32)
+    """Every value of a byte of integers under each special scale, and each minimum where the type has one."""
+    first, *others = (name for name, kind in dtype.fields if kind == "<f2")
+    for rest in itertools.product(HALVES.values(), repeat=len(others)):
+        blocks = np.empty(256, dtype.layout)
+        blocks.view(np.uint8).reshape(256, -1)[:] = np.add.outer(np.arange(256), np.arange(dtype.size)) % 256
+        for name, half in zip((first, *others), (HALVES[scale], *rest), strict=True):
+            blocks[name] = np.uint16(half).view(np.float16)
+        raw, shape = blocks.view(np.uint8), (256, dtype.block)
         assert_same_bits(dequantise(raw, dtype, shape), by_gguf(raw, dtype, shape))
 
 
@@ -172,7 +167,7 @@ def test_bfloat16_of_every_kind() -> None:
     assert ours[9] == 0x3F80 and ours[10] == 0x3F82 and ours[11] == 0x3F81 and ours[8] == 0x7F80
 
 
-@pytest.mark.parametrize("dtype", BLOCKS, ids=str)
+@pytest.mark.parametrize("dtype", QUANTISED, ids=str)
 def test_blocks_hold_finite_values_only(dtype: DType) -> None:
     for bad in (np.inf, -np.inf, np.nan):
         x = np.ones((3, 64), np.float32)

@@ -21,6 +21,8 @@ PIECE = 64 << 10
 """Bytes that a thread reads at a time."""
 ROUNDS = 2_000_000
 """Of the probes of arithmetic: some milliseconds."""
+OPERANDS = 64
+"""Lines of operands that they find: more than they load, and they stay in the first-level cache."""
 
 
 def processor() -> str:
@@ -87,7 +89,7 @@ def limits(device: Cpu) -> Limits:
     import numpy as np
 
     from assay.kernels.cache import addresses
-    from assay.kernels.sizes import LINE, OPERANDS
+    from assay.kernels.control import LINE
 
     addresses(["probe.read", "probe.multiply", "probe.dot"])
     threads = device.team.nthreads

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from assay.tensor.dtype import BF16, F16, F32, Q4_0, Q4_1, Q8_0, DType
+from assay.tensor.dtype import BF16, F16, F32, QUANTISED
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -42,9 +42,6 @@ SCALARS: dict[int, np.dtype[np.generic]] = {
 }  # fmt: skip
 SCALAR_CODES = {dtype: code for code, dtype in SCALARS.items()}
 
-SUPPORTED: dict[int, DType] = {0: F32, 1: F16, 2: Q4_0, 3: Q4_1, 8: Q8_0, 30: BF16}
-TENSOR_CODES = {dtype: code for code, dtype in SUPPORTED.items()}
-
 GGML_NAMES: dict[int, str] = {
     0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 4: "Q4_2", 5: "Q4_3", 6: "Q5_0", 7: "Q5_1", 8: "Q8_0",
     9: "Q8_1", 10: "Q2_K", 11: "Q3_K", 12: "Q4_K", 13: "Q5_K", 14: "Q6_K", 15: "Q8_K",
@@ -53,4 +50,7 @@ GGML_NAMES: dict[int, str] = {
     31: "Q4_0_4_4", 32: "Q4_0_4_8", 33: "Q4_0_8_8", 34: "TQ1_0", 35: "TQ2_0",
     36: "IQ4_NL_4_4", 37: "IQ4_NL_4_8", 38: "IQ4_NL_8_8", 39: "MXFP4", 40: "NVFP4", 41: "Q1_0", 42: "Q2_0",
 }  # fmt: skip
+_DTYPES = {"F32": F32, "F16": F16, "BF16": BF16, **{dtype.name.upper(): dtype for dtype in QUANTISED}}
+SUPPORTED = {code: _DTYPES[name] for code, name in GGML_NAMES.items() if name in _DTYPES}
+TENSOR_CODES = {dtype: code for code, dtype in SUPPORTED.items()}
 SUPPORTED_NAMES = ", ".join(GGML_NAMES[code] for code in SUPPORTED)

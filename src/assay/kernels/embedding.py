@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from assay.kernels.panels import BLOCK, FORMATS, PANEL, Format
 from assay.kernels.share import first_row
-from assay.kernels.sizes import BLOCK, PANEL, Q4_0, Q4_1, Q8_0, Format
-from assay.simd.memory import get_bf16, get_f16, get_f32, get_i32, get_i64, get_u8, put_f32
+from assay.kernels.unpack import integer
+from assay.simd.memory import get_bf16, get_f16, get_f32, get_i32, get_i64, put_f32
 
 
 def _quantised(form: Format):
-    record, integers, offset = form.record, form.integers, form.offset
-    wide, minimum = form.bits == 8, form.minimum
+    number = integer(form)
+    record, scales, minimums, minimum = form.record, form.scales, form.minimums, form.minimum
 
     def kernel(args, tid, nthreads):
         """(tokens, table, y, T, K)"""
@@ -23,25 +24,17 @@ def _quantised(form: Format):
             panel, column = token // PANEL, token % PANEL
             for block in range(blocks):
                 at = table + record * (blocks * panel + block)
-                scale = get_f16(at + integers + 2 * column)
+                scale = get_f16(at + scales + 2 * column)
                 for i in range(BLOCK):
-                    if wide:
-                        number = get_u8(at + 128 * (i // 4) + 4 * column + i % 4)
-                    else:
-                        number = (
-                            get_u8(at + 128 * (i // 4 % 4) + 4 * column + i % 4) >> (4 if i >= 16 else 0) & 15
-                        )
-                    value = np.float32(number - offset) * scale
+                    value = np.float32(number(at, i, column)) * scale
                     if minimum:
-                        value = value + get_f16(at + integers + 2 * PANEL + 2 * column)
+                        value = value + get_f16(at + minimums + 2 * column)
                     put_f32(y + 4 * (k * row + BLOCK * block + i), value)
 
     return kernel
 
 
-q4_0 = _quantised(Q4_0)
-q4_1 = _quantised(Q4_1)
-q8_0 = _quantised(Q8_0)
+globals().update({name: _quantised(form) for name, form in FORMATS.items()})
 
 
 def _plain(get, size: int):

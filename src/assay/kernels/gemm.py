@@ -10,10 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from assay.kernels import ftile
+from assay.kernels.panels import BLOCK, DEPTH, EDGE, FORMATS, PANEL, ROW_BLOCK, Format
 from assay.kernels.share import copy_columns, take
-from assay.kernels.sizes import BLOCK, DEPTH, EDGE, PANEL, Q4_0, Q4_1, Q8_0, ROW_BLOCK, Format
-from assay.simd.memory import get_i64, load_f16, load_nibbles, load_quads, store
-from assay.simd.vector import convert_f32, splat_i32
+from assay.kernels.unpack import integers
+from assay.simd.memory import get_i64, load_f16, store
+from assay.simd.vector import convert_f32
 
 
 def _plain(load: ftile.Loader, size: int):
@@ -71,8 +72,8 @@ bfloat16 = _plain(ftile.load_bf16, 2)
 def _quantised(form: Format):
     tall, columns = ftile.tall(), 2 * ftile.columns()
     many = ftile.tile(tall, columns)
-    record, integers, offset = form.record, form.integers, form.offset
-    wide, minimum = form.bits == 8, form.minimum
+    number = integers(form)
+    record, scales, minimums, minimum = form.record, form.scales, form.minimums, form.minimum
 
     def kernel(args, tid, nthreads):
         """(x, w, y, T, K, N, scratch, its stride)"""
@@ -94,15 +95,11 @@ def _quantised(form: Format):
                 for block in range(steps // BLOCK):
                     at = w + record * (blocks * panel + depth // BLOCK + block)
                     for half in range(0, PANEL, 16):
-                        scale = load_f16(at + integers + 2 * half)
+                        scale = load_f16(at + scales + 2 * half)
                         for i in range(BLOCK):
-                            if wide:
-                                number = load_quads(at + 128 * (i // 4) + 4 * half, i % 4)
-                            else:
-                                number = load_nibbles(at + 128 * (i // 4 % 4) + 4 * half, i % 4, i // 16)
-                            value = convert_f32(number - splat_i32(offset)) * scale
+                            value = convert_f32(number(at, i, half)) * scale
                             if minimum:
-                                value = value + load_f16(at + integers + 2 * PANEL + 2 * half)
+                                value = value + load_f16(at + minimums + 2 * half)
                             store(scratch + 4 * (PANEL * (BLOCK * block + i) + half), value)
                 first = np.int64(depth == 0)
                 for column in range(0, PANEL, columns):
@@ -126,6 +123,4 @@ def _quantised(form: Format):
     return kernel
 
 
-q4_0 = _quantised(Q4_0)
-q4_1 = _quantised(Q4_1)
-q8_0 = _quantised(Q8_0)
+globals().update({name: _quantised(form) for name, form in FORMATS.items()})

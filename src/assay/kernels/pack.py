@@ -1,21 +1,51 @@
-"""Weights as files hold them, repacked into panels of 32 columns; and rows read back out of panels.
+"""Weights as files hold them, repacked into panels of 32 columns (panels.py). Columns past N are zeros.
 
-Quantised: see kernels/qtile.py. Plain: panel[k, column], with 32 columns side by side. Columns past N are
-zeros.
+A block type is one reader here: a device function of a block's address and a number g, to a word of the
+block's unsigned integers 4 g … 4 g + 3, one a byte.
 """
 
 from __future__ import annotations
 
+from assay.kernels.panels import BLOCK, FORMATS, PANEL
 from assay.kernels.share import take
-from assay.kernels.sizes import BLOCK, PANEL, Q4_0, Q4_1, Q8_0, Format
+from assay.simd.device import device
 from assay.simd.memory import get_i32, get_i64, get_u16, get_u32, put_i32, put_u16
+from assay.tensor.dtype import Q4_0, Q4_1, Q8_0, DType
 
 
-def _quantised(form: Format, raw: int, integers_at: int):
-    words = BLOCK * form.bits // 32
-    flip = 0x80808080 if form.bits == 8 else 0
-    halves = 2 if form.minimum else 1
-    record, integers = form.record, form.integers
+def _nibbles(dtype: DType):
+    """Byte i holds elements i and i + 16, low half first."""
+    q = _place(dtype, "q")
+
+    @device
+    def read(block, group):
+        return get_u32(block + q + 4 * (group % 4)) >> 4 * (group // 4) & 0x0F0F0F0F
+
+    return read
+
+
+def _signed_bytes(dtype: DType):
+    q = _place(dtype, "q")
+
+    @device
+    def read(block, group):
+        return get_u32(block + q + 4 * group) ^ 0x80808080
+
+    return read
+
+
+def _place(dtype: DType, field: str) -> int:
+    """Where a field of a file's block begins."""
+    fields = dtype.layout.fields
+    assert fields is not None
+    return fields[field][1]
+
+
+def _quantised(dtype: DType, read):
+    form = FORMATS[dtype.name]
+    size, record, bits = dtype.size, form.record, form.bits
+    scales, minimums, minimum = form.scales, form.minimums, form.minimum
+    d, m = _place(dtype, "d"), _place(dtype, "m") if minimum else 0
 
     def kernel(args, tid, nthreads):
         """(file's bytes, panels, N, K)"""
@@ -24,29 +54,29 @@ def _quantised(form: Format, raw: int, integers_at: int):
         blocks, panels = k // BLOCK, (n + PANEL - 1) // PANEL
         panel = take(args)
         while panel < panels:
-            for column in range(PANEL):
-                row = PANEL * panel + column
-                for block in range(blocks):
-                    to = target + record * (blocks * panel + block)
-                    at = source + raw * (blocks * row + block)
-                    if row < n:
-                        for word in range(words):
-                            put_i32(to + 128 * word + 4 * column, get_u32(at + integers_at + 4 * word) ^ flip)
-                        for half in range(halves):
-                            put_u16(to + integers + 2 * PANEL * half + 2 * column, get_u16(at + 2 * half))
-                    else:
-                        for word in range(words):
-                            put_i32(to + 128 * word + 4 * column, 0)
-                        for half in range(halves):
-                            put_u16(to + integers + 2 * PANEL * half + 2 * column, 0)
+            for block in range(blocks):
+                to = target + record * (blocks * panel + block)
+                for column in range(PANEL):
+                    row = PANEL * panel + column
+                    at = source + size * (blocks * row + block)
+                    for group in range(bits):
+                        word = 0
+                        if row < n:
+                            word = read(at, group)
+                            if bits == 4:
+                                word |= read(at, group + 4) << 4
+                        put_i32(to + 128 * group + 4 * column, word)
+                    put_u16(to + scales + 2 * column, get_u16(at + d) if row < n else 0)
+                    if minimum:
+                        put_u16(to + minimums + 2 * column, get_u16(at + m) if row < n else 0)
             panel = take(args)
 
     return kernel
 
 
-q4_0 = _quantised(Q4_0, 18, 2)
-q4_1 = _quantised(Q4_1, 20, 4)
-q8_0 = _quantised(Q8_0, 34, 2)
+q4_0 = _quantised(Q4_0, _nibbles(Q4_0))
+q4_1 = _quantised(Q4_1, _nibbles(Q4_1))
+q8_0 = _quantised(Q8_0, _signed_bytes(Q8_0))
 
 
 def _plain(size: int):

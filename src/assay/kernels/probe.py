@@ -14,8 +14,8 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
+from assay.kernels.control import LINE
 from assay.kernels.share import take
-from assay.kernels.sizes import LINE
 from assay.simd.memory import get_i64, load_at, load_i32, put_i64, store_at, store_i32
 from assay.simd.target import features
 from assay.simd.vector import F32, I8, I16, I32, I64, call, splat_i32

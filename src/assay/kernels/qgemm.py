@@ -7,9 +7,9 @@ does.
 
 from __future__ import annotations
 
+from assay.kernels.panels import FORMATS, PANEL, ROW_BLOCK, Format
 from assay.kernels.qtile import tall, tile, width
 from assay.kernels.share import copy_columns, take
-from assay.kernels.sizes import PANEL, Q4_0, Q4_1, Q8_0, ROW_BLOCK, Format
 from assay.simd.memory import get_i64
 
 
@@ -72,6 +72,4 @@ def _kernel(form: Format):
     return kernel
 
 
-q4_0 = _kernel(Q4_0)
-q4_1 = _kernel(Q4_1)
-q8_0 = _kernel(Q8_0)
+globals().update({name: _kernel(form) for name, form in FORMATS.items()})

@@ -1,9 +1,6 @@
 """The register tile of quantised products: R rows of int8 activations × a few columns of packed weights.
 
-Packed weights come in panels of 32 columns. For each block of 32 along K a panel holds one record: the
-integers, then 32 float16 scales, then 32 float16 minimums where the format has them. Integers are unsigned,
-in groups of depth 4: byte 128 g + 4 column + depth. A 4-bit format keeps group g in the low and group g + 4
-in the high nibble.
+How weights are packed is in panels.py.
 
     y[r, n] = Σ_blocks fma(float(Σ u·a − offset·Σ a), scale_a·scale_w, ·), then fma(scale_a·Σ a, min, ·)
 
@@ -17,7 +14,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from assay.kernels.sizes import BLOCK, PANEL, Format
+from assay.kernels.panels import BLOCK, Format
 from assay.simd.memory import half_to_float, load_at, store_at
 from assay.simd.target import has_avx2, has_vnni
 from assay.simd.vector import F32, I8, I16, I32, I64, call, constant, least, spread
@@ -210,13 +207,11 @@ def _emit_tile(
     s_rows = [builder.add(side, builder.mul(number, s_stride)) for number in numbers]
     integers = _dots(builder, way, rows, registers, here_integers, a_rows)
     scale_w = [
-        _halves(builder, way, builder.add(here_halves, I64(form.integers + 2 * way.columns * index)))
+        _halves(builder, way, builder.add(here_halves, I64(form.scales + 2 * way.columns * index)))
         for index in range(registers)
     ]
     minimum = [
-        _halves(
-            builder, way, builder.add(here_halves, I64(form.integers + 2 * PANEL + 2 * way.columns * index))
-        )
+        _halves(builder, way, builder.add(here_halves, I64(form.minimums + 2 * way.columns * index)))
         for index in range(registers if form.minimum else 0)
     ]
     results = []

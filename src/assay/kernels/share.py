@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.kernels.sizes import ROWS
+from assay.kernels.control import ROWS
 from assay.simd.device import device
 from assay.simd.memory import fetch_add, fetch_max, get_f32, get_i64, put_f32
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from assay.graph.graph import ValueType
-from assay.kernels.sizes import BLOCK, DEQUANTISED, EDGE
+from assay.kernels.panels import BLOCK, DEQUANTISED, EDGE
 from assay.ops.operator import (
     Address,
     Argument,

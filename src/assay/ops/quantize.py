@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from assay.graph.graph import ValueType
-from assay.kernels.sizes import BLOCK
+from assay.kernels.panels import BLOCK
 from assay.ops.operator import (
     BITWISE,
     Address,

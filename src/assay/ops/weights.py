@@ -5,19 +5,22 @@ from __future__ import annotations
 import numpy as np
 
 from assay.ops.operator import Array
-from assay.tensor.dtype import BF16, F16, F32, Q4_0, Q4_1, Q8_0, DType
+from assay.tensor.dtype import BF16, F16, F32, QUANTISED, DType
 
-BLOCK_TYPES = (Q4_0, Q4_1, Q8_0)
+BLOCK_TYPES = QUANTISED
 WEIGHT_TYPES = (F32, F16, BF16, *BLOCK_TYPES)
 
 
 def random_weight(rng: np.random.Generator, dtype: DType, rows: int, columns: int) -> Array:
-    """A weight of [rows, columns] as a file holds it: its elements, or bytes [rows, …] for blocks."""
+    """A weight of [rows, columns] as a file holds it: its elements, or bytes [rows, …] for blocks, of any
+    integers and small scales.
+    """
     if dtype.quantised:
         blocks = rng.integers(0, 256, (rows, columns // dtype.block, dtype.size), dtype=np.uint8)
-        for half in range(2 if dtype is Q4_1 else 1):
-            numbers = rng.normal(0, 0.05, blocks.shape[:2]).astype(np.float16)
-            blocks[:, :, 2 * half : 2 * half + 2] = numbers[:, :, None].view(np.uint8)
+        record = blocks.view(dtype.layout)[..., 0]
+        for name, kind in dtype.fields:
+            if kind == "<f2":
+                record[name] = rng.normal(0, 0.05, record.shape)
         return blocks.reshape(rows, -1)
     numbers32 = rng.normal(0, 0.5, (rows, columns)).astype(np.float32)
     if dtype is BF16:

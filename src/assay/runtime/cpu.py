@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from assay.kernels.cache import Progress, addresses
 from assay.kernels.call import Argument, word
-from assay.kernels.sizes import ENTRY_BYTES, LINE
+from assay.kernels.control import ENTRY_BYTES, LINE
 from assay.runtime.tape import Tape
 from assay.runtime.team import Team
 from assay.tensor.buffer import Buffer

@@ -14,7 +14,7 @@ from assay.errors import ContractError, FormatError
 from assay.graph.graph import Graph, ValueType
 from assay.graph.text import quote
 from assay.kernels.call import Argument
-from assay.kernels.sizes import packed_bytes
+from assay.kernels.panels import packed_bytes
 from assay.ops import registry
 from assay.runtime.cpu import Cpu
 from assay.tensor.buffer import Buffer

@@ -16,6 +16,8 @@ class DType:
     size: int
     kind: str
     """"float", "int", "bool" or "quantised"."""
+    fields: tuple[tuple[str, str], ...] = ()
+    """Of a block of quantised weights: the names and NumPy types of what a file holds, in order."""
 
     @property
     def quantised(self) -> bool:
@@ -25,6 +27,11 @@ class DType:
     def numpy(self) -> np.dtype[np.generic]:
         """The NumPy dtype of the same bytes. bfloat16 is uint16 there, and a quantised type is bytes."""
         return np.dtype(_NUMPY[self.name]) if self.name in _NUMPY else np.dtype(np.uint8)
+
+    @property
+    def layout(self) -> np.dtype[np.void]:
+        """One block as a NumPy record of its fields."""
+        return np.dtype(list(self.fields))
 
     def nbytes(self, count: int) -> int:
         """Bytes of `count` elements, which must fill whole blocks."""
@@ -52,9 +59,22 @@ I16 = DType("int16", 1, 2, "int")
 I8 = DType("int8", 1, 1, "int")
 U8 = DType("uint8", 1, 1, "int")
 BOOL = DType("bool", 1, 1, "bool")
-Q4_0 = DType("q4_0", 32, 18, "quantised")
-Q4_1 = DType("q4_1", 32, 20, "quantised")
-Q8_0 = DType("q8_0", 32, 34, "quantised")
 
-ALL = (F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL, Q4_0, Q4_1, Q8_0)
+
+def _blocks(name: str, block: int, **fields: str) -> DType:
+    """A block type. How integers and scales become numbers is in formats/blocks.py, how kernels want them in
+    kernels/panels.py.
+    """
+    layout = tuple(fields.items())
+    return DType(name, block, np.dtype(list(layout)).itemsize, "quantised", layout)
+
+
+QUANTISED = (
+    _blocks("q4_0", 32, d="<f2", q="16u1"),
+    _blocks("q4_1", 32, d="<f2", m="<f2", q="16u1"),
+    _blocks("q8_0", 32, d="<f2", q="32i1"),
+)
+Q4_0, Q4_1, Q8_0 = QUANTISED
+
+ALL = (F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL, *QUANTISED)
 BY_NAME = {dtype.name: dtype for dtype in ALL}
