@@ -173,7 +173,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
             ("compiler/plan.py", " or clashes(read, changed)", ""),
             ("compiler/plan.py", "            phase += barrier\n", ""),
             ("compiler/chain.py", " and result not in graph.outputs", ""),
-            ("compiler/chain.py", "operands[0], operands[-1]", "operands[0], operands[0]"),
+            ("ops/chain.py", "operands[0], operands[-1]", "operands[0], operands[0]"),
             ("runtime/executor.py", "if size >= binding[symbol]", "if size > binding[symbol]"),
             ("runtime/executor.py", "if ready.tape.fault:", "if not ready.tape.fault:"),
         ),

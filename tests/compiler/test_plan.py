@@ -14,6 +14,7 @@ from assay.compiler.plan import Compiler, Launch, Plan, _barriers, _Step, choose
 from assay.errors import ContractError
 from assay.graph.dim import Dim
 from assay.graph.graph import Node, ValueType
+from assay.kernels.sizes import REGISTERS
 from assay.ops.builder import Builder
 from assay.ops.operator import Kernel, Site
 from assay.ops.resolution import resolve
@@ -210,10 +211,11 @@ def test_a_chain_never_needs_more_registers_than_there_are() -> None:
     b.output(x)
     graph = b.graph()
     groups = chain.chains(graph, [resolve(node, graph.types) for node in graph.nodes])
+    plan = Compiler(graph).plan({"T": 8})
     for group in groups:
-        program = chain.program(graph, group)
-        registers = {target for _, target, _, _ in program.instructions}
-        assert max(registers) < chain.REGISTERS
+        (launch,) = [launch for launch in plan.launches if launch.nodes == tuple(group)]
+        _, _, _, count, *words = launch.arguments
+        assert len(words) == 4 * count and max(words[1::4]) < REGISTERS
     assert [index for group in groups for index in group] == list(range(12))
     assert all(one[-1] + 1 == other[0] for one, other in pairwise(groups))
 

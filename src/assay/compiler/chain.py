@@ -3,35 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from assay.graph.dim import Dim
 from assay.graph.graph import Graph
-from assay.kernels.sizes import CHAIN_SCRATCH, LOAD, REGISTERS, STORE
-from assay.ops import registry
+from assay.kernels.sizes import REGISTERS
+from assay.ops.chain import Link, sources
 from assay.ops.resolution import Resolution
 
 MOST = 6
 """Nodes of a chain."""
-
-
-@dataclass(frozen=True)
-class Program:
-    """Instructions (operation, register, left, right) whose operands are registers or values' names."""
-
-    instructions: tuple[tuple[int, int, int | str, int | str], ...]
-    reads: tuple[str, ...]
-    writes: tuple[str, ...]
-    kernel: str = "elementwise.chain"
-    scratch: int = CHAIN_SCRATCH
-
-    @staticmethod
-    def extent(shape: tuple[Dim, ...]) -> tuple[Dim, Dim | int]:
-        """Rows, and elements of a row."""
-        size = Dim.of(1)
-        for dim in shape[1:]:
-            size = size * dim
-        return (shape[0] if shape else Dim.of(1)), size if size.constant is None else size.constant
 
 
 def chains(graph: Graph, resolutions: Sequence[Resolution]) -> list[list[int]]:
@@ -53,33 +32,14 @@ def _continues(graph: Graph, resolutions: Sequence[Resolution], chain: Sequence[
     (result,) = last.outputs
     same = resolutions[index].outputs[0] == resolutions[chain[-1]].outputs[0]
     alone = graph.uses.get(result) == (graph.nodes[index],) and result not in graph.outputs
-    return same and alone and len(_sources(graph, [*chain, index])) < REGISTERS
+    return same and alone and len(sources(links(graph, resolutions, [*chain, index]))) < REGISTERS
 
 
-def _sources(graph: Graph, members: Sequence[int]) -> list[str]:
-    made = {graph.nodes[member].outputs[0] for member in members}
-    names = [name for member in members for name in graph.nodes[member].inputs if name not in made]
-    return list(dict.fromkeys(names))
-
-
-def program(graph: Graph, members: Sequence[int]) -> Program:
-    """The chain's instructions: load each source into a register of its own, compute, store the last result.
-
-    Each result takes the last register over: the chain has no branches, so nothing older is read again.
-    """
-    sources = _sources(graph, members)
-    registers = {name: number for number, name in enumerate(sources)}
-    instructions: list[tuple[int, int, int | str, int | str]] = [
-        (LOAD, registers[name], name, 0) for name in sources
-    ]
-    target = len(sources)
+def links(graph: Graph, resolutions: Sequence[Resolution], members: Sequence[int]) -> list[Link]:
+    """The nodes of a chain as its links."""
+    made = []
     for member in members:
-        node = graph.nodes[member]
-        number = registry.get(node.op).pointwise
+        node, number = graph.nodes[member], resolutions[member].operator.pointwise
         assert number is not None
-        operands = [registers[name] for name in node.inputs]
-        instructions.append((number, target, operands[0], operands[-1]))
-        registers[node.outputs[0]] = target
-    (result,) = graph.nodes[members[-1]].outputs
-    instructions.append((STORE, 0, target, result))
-    return Program(tuple(instructions), tuple(sources), (result,))
+        made.append(Link(number, node.inputs, node.outputs[0]))
+    return made

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from assay.compiler.chain import chains, program
+from assay.compiler.chain import chains, links
 from assay.compiler.place import Interval, place
 from assay.errors import ContractError
 from assay.graph.dim import Dim
 from assay.graph.graph import Graph, Node
+from assay.ops import chain
 from assay.ops.operator import Address, Argument, Kernel, Scratch, Site
 from assay.ops.resolution import Resolution, place_of, resolve
 
@@ -98,7 +99,7 @@ class Compiler:
 
     def _step(self, members: Sequence[int], bound: Mapping[str, int]) -> _Step:
         if len(members) > 1:
-            return self._chain(members)
+            return self._chain(members, bound)
         index = members[0]
         node, resolution = self.graph.nodes[index], self._resolutions[index]
         site = _site(resolution, bound)
@@ -108,14 +109,17 @@ class Compiler:
         arguments = tuple(_word(argument, names) for argument in kernel.arguments(site))
         return _Step(kernel.name, arguments, (index,), node.inputs, node.outputs, rows, kernel.scratch(site))
 
-    def _chain(self, members: Sequence[int]) -> _Step:
-        made = program(self.graph, members)
-        first = self._resolutions[members[0]]
-        rows, size = made.extent(first.outputs[0].shape)
-        arguments: tuple[Word, ...] = (rows, size, Scratch(), len(made.instructions))
-        for operation, target, left, right in made.instructions:
-            arguments += (operation, target, _operand(left), _operand(right))
-        return _Step(made.kernel, arguments, tuple(members), made.reads, made.writes, rows, made.scratch)
+    def _chain(self, members: Sequence[int], bound: Mapping[str, int]) -> _Step:
+        """Several nodes by the kernel of the first, which is that of all."""
+        node, resolution = self.graph.nodes[members[0]], self._resolutions[members[0]]
+        site = _site(resolution, bound)
+        kernel = choose(node, resolution.operator.kernels, site)
+        made = links(self.graph, self._resolutions, members)
+        reads, writes = chain.sources(made), (made[-1].makes,)
+        names = {name: name for name in (*reads, *writes)}
+        arguments = tuple(_word(argument, names) for argument in chain.arguments(site.outputs[0].shape, made))
+        rows = _leading(resolution) if kernel.rows else None
+        return _Step(kernel.name, arguments, tuple(members), reads, writes, rows, kernel.scratch(site))
 
     def _intervals(
         self, steps: Sequence[_Step], barriers: Sequence[bool], bound: Mapping[str, int]
@@ -172,10 +176,6 @@ def _word(argument: Argument, names: Mapping[str, str]) -> Word:
     if isinstance(argument, Dim) and argument.constant is not None:
         return argument.constant
     return argument
-
-
-def _operand(operand: str | int) -> Word:
-    return Value(operand) if isinstance(operand, str) else operand
 
 
 def _aliases(graph: Graph, resolutions: Sequence[Resolution]) -> dict[str, str]:

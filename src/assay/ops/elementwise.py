@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assay.graph.dim import Dim
 from assay.graph.graph import ValueType
-from assay.kernels.sizes import ADD, CHAIN_SCRATCH, LOAD, MUL, SILU, STORE
+from assay.kernels.sizes import ADD, CHAIN_SCRATCH, MUL, SILU
+from assay.ops import chain
 from assay.ops.operator import (
     BITWISE,
-    Address,
     Argument,
     Array,
     Attributes,
@@ -21,7 +20,6 @@ from assay.ops.operator import (
     Kernel,
     Operator,
     Port,
-    Scratch,
     Site,
 )  # fmt: skip
 from assay.ops.registry import register
@@ -61,23 +59,11 @@ TABLE = (
 )  # fmt: skip
 
 
-def extent(site: Site) -> tuple[Dim, Dim]:
-    """Rows (the first dimension) and elements of a row."""
-    shape = site.outputs[0].shape
-    size = Dim.of(1)
-    for dim in shape[1:]:
-        size = size * dim
-    return (shape[0] if shape else Dim.of(1)), size
-
-
 def _kernel(row: Row) -> Kernel:
+    alone = chain.Link(row.number, tuple("ab"[: row.arity]), "y")
+
     def arguments(site: Site) -> Sequence[Argument]:
-        rows, size = extent(site)
-        words: list[Argument] = [rows, size, Scratch(), row.arity + 2]
-        for register_, port in enumerate("ab"[: row.arity]):
-            words += [LOAD, register_, Address(port), 0]
-        words += [row.number, 0, 0, 1, STORE, 0, 0, Address("y")]
-        return words
+        return chain.arguments(site.outputs[0].shape, [alone])
 
     return Kernel("elementwise.chain", arguments, scratch=lambda site: CHAIN_SCRATCH, rows=True)
 

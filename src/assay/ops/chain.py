@@ -1,0 +1,49 @@
+"""Chains of elementwise operations as kernels/elementwise.py reads them; one operation is a chain of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from assay.graph.dim import Dim
+from assay.kernels.sizes import LOAD, STORE
+from assay.ops.operator import Address, Argument, Scratch
+
+
+@dataclass(frozen=True)
+class Link:
+    """One operation of a chain: its number in kernels/elementwise.py, the values that it reads and makes."""
+
+    operation: int
+    reads: tuple[str, ...]
+    makes: str
+
+
+def sources(links: Sequence[Link]) -> tuple[str, ...]:
+    """What a chain reads and doesn't make, each once. Each takes a register, the result one more."""
+    made = {link.makes for link in links}
+    return tuple(dict.fromkeys(name for link in links for name in link.reads if name not in made))
+
+
+def arguments(shape: Sequence[Dim], links: Sequence[Link]) -> tuple[Argument, ...]:
+    """What the kernel takes: rows (the first dimension) and elements of a row, then the instructions.
+
+    They load each source into a register of its own, compute, and store the last result. Each result takes
+    the last register over: a chain has no branches, so nothing older is read again.
+    """
+    registers: dict[str, int] = {}
+    instructions: list[tuple[Argument, Argument, Argument, Argument]] = []
+    for name in sources(links):
+        registers[name] = len(registers)
+        instructions.append((LOAD, registers[name], Address(name), 0))
+    target = len(registers)
+    for link in links:
+        operands = [registers[name] for name in link.reads]
+        instructions.append((link.operation, target, operands[0], operands[-1]))
+        registers[link.makes] = target
+    instructions.append((STORE, 0, target, Address(links[-1].makes)))
+    rows, size = Dim.of(1), Dim.of(1)
+    for axis, dim in enumerate(shape):
+        rows, size = (rows, size * dim) if axis else (dim, size)
+    words = (word for instruction in instructions for word in instruction)
+    return rows, size, Scratch(), len(instructions), *words
