@@ -170,7 +170,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
         (
             ("compiler/place.py", "if entry[0] < interval.begin", "if entry[0] <= interval.begin"),
             ("compiler/place.py", "interval.nbytes + gap", "interval.nbytes"),
-            ("compiler/plan.py", " or clashes(read, changed)", ""),
+            ("compiler/barriers.py", " or clashes(read, changed)", ""),
             ("compiler/plan.py", "            phase += barrier\n", ""),
             ("compiler/chain.py", " and result not in graph.outputs", ""),
             ("ops/chain.py", "operands[0], operands[-1]", "operands[0], operands[0]"),

@@ -1,8 +1,7 @@
-"""Plans: barriers where data flows between threads, memory that nobody uses twice at once, chains."""
+"""Plans: memory that nobody uses twice at once, chains, which launches divide which rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from assay.compiler import chain
-from assay.compiler.plan import Compiler, Launch, Plan, _barriers, _Step, choose
+from assay.compiler.plan import Compiler, Launch, Plan, choose
 from assay.errors import ContractError
 from assay.graph.dim import Dim
 from assay.graph.graph import Node, ValueType
@@ -20,92 +19,6 @@ from assay.ops.operator import Kernel, Site
 from assay.ops.resolution import resolve
 from assay.tensor.dtype import F32, I32
 from compiler.graphs import Sample, samples
-
-ROWS = (None, Dim.of("T"), Dim.of("R"))
-
-
-step_choices = st.lists(
-    st.tuples(st.integers(1, 2**8 - 1), st.sampled_from((0, 1, 2)), st.sampled_from(ROWS)),
-    min_size=1,
-    max_size=10,
-)
-"""For each step: which of the newest values it reads, which state it changes if any, its rows."""
-
-
-def steps_of(choices: list[tuple[int, int, Dim | None]]) -> tuple[list[_Step], dict[str, str]]:
-    """Steps over a few values and two states, which some of them change in place."""
-    aliases: dict[str, str] = {}
-    current = {"state1": "state1", "state2": "state2"}
-    values = ["x0", "x1"]
-    steps = []
-    for index, (mask, changes, rows) in enumerate(choices):
-        readable = [*current.values(), *values[-3:]]
-        reads = [name for bit, name in enumerate(readable) if mask >> bit & 1]
-        name = f"v{index}"
-        if changes:
-            state = f"state{changes}"
-            reads = [*(read for read in reads if read != current[state]), current[state]]
-            aliases[name], current[state] = state, name
-        else:
-            values.append(name)
-        steps.append(_Step("k", (), (index,), tuple(reads), (name,), rows, 0))
-    return steps, aliases
-
-
-def races(
-    steps: Sequence[_Step], barriers: Sequence[bool], aliases: Mapping[str, str]
-) -> Iterator[tuple[int, int]]:
-    """Pairs of steps that some interleaving of the threads runs in the wrong order.
-
-    Between two barriers each thread runs its shares of the steps in order, at any speed. So two steps without
-    a barrier between are ordered only where one thread does both: on the same rows, divided alike.
-    """
-
-    def memory(names: Sequence[str]) -> set[str]:
-        return {aliases.get(name, name) for name in names}
-
-    for later in range(len(steps)):
-        for earlier in range(later):
-            if any(barriers[earlier + 1 : later + 1]):
-                continue
-            one, other = steps[earlier], steps[later]
-            changed = memory(one.writes) & (memory(other.reads) | memory(other.writes))
-            changed |= memory(one.reads) & memory(other.writes)
-            if changed and (one.rows is None or one.rows != other.rows):
-                yield earlier, later
-
-
-@given(step_choices)
-def test_no_interleaving_breaks_a_dependency(choices: list[tuple[int, int, Dim | None]]) -> None:
-    steps, aliases = steps_of(choices)
-    barriers = _barriers(steps, aliases)
-    assert list(races(steps, barriers, aliases)) == []
-
-
-@given(step_choices)
-def test_barriers_are_needed(choices: list[tuple[int, int, Dim | None]]) -> None:
-    """Without any one of them there is a race: waiting costs time."""
-    steps, aliases = steps_of(choices)
-    barriers = _barriers(steps, aliases)
-    for index, barrier in enumerate(barriers):
-        if barrier:
-            fewer = [*barriers[:index], False, *barriers[index + 1 :]]
-            assert list(races(steps, fewer, aliases)), index
-
-
-def test_barriers_by_hand() -> None:
-    t = Dim.of("T")
-    steps = [
-        _Step("a", (), (0,), ("x",), ("a",), t, 0),
-        _Step("b", (), (1,), ("a",), ("b",), t, 0),  # the same rows as a: no barrier
-        _Step("c", (), (2,), ("b",), ("c",), None, 0),  # any thread reads any row of b
-        _Step("d", (), (3,), ("b",), ("d",), None, 0),  # nothing new
-        _Step("e", (), (4,), ("c",), ("e",), t, 0),  # c is written by any thread
-        _Step("f", (), (5,), ("state",), ("f",), None, 0),
-        _Step("g", (), (6,), ("state",), ("g",), t, 0),
-        _Step("h", (), (7,), ("x", "state"), ("state'1",), t, 0),  # f may still read the state
-    ]
-    assert _barriers(steps, {"state'1": "state"}) == [False, False, True, False, True, False, False, True]
 
 
 def ranges(plan: Plan, launch: Launch) -> tuple[set[tuple[int, int, str]], set[tuple[int, int, str]]]:
@@ -167,6 +80,35 @@ def test_symbols_stay_words_that_each_run_fills() -> None:
     (launch,) = plan.launches
     assert Dim.of("T") in launch.arguments and 64 in launch.arguments and 8 not in launch.arguments
     assert plan.arena >= 2 * 8 * 64 * 4
+
+
+def barriers_of(builder: Builder) -> list[bool]:
+    return [launch.barrier for launch in Compiler(builder.graph()).plan({"T": 8}).launches]
+
+
+def test_threads_keep_to_rows_that_both_launches_divide() -> None:
+    b = Builder("g")
+    x = b.op("rms_norm", b.input("x", F32, "T", 8), b.weight("w", F32, 8), epsilon=1e-5)
+    b.output(b.op("rms_norm", x, b.weight("v", F32, 8), epsilon=1e-5))
+    assert barriers_of(b) == [False, False]
+
+
+def test_what_is_read_whole_is_waited_for_even_if_it_has_as_many_rows() -> None:
+    """The gain is divided by its 8 elements, the norm by its 8 rows: each thread reads all of the gain."""
+    b = Builder("g")
+    gain = b.op("silu", b.input("v", F32, 8))
+    b.output(b.op("rms_norm", b.input("x", F32, 8, 8), gain, epsilon=1e-5))
+    assert barriers_of(b) == [False, True]
+
+
+def test_rows_are_those_of_the_dimension_that_the_kernel_names() -> None:
+    """gather_rows divides R rows of y and reads any row of x."""
+    b = Builder("g")
+    x = b.op("silu", b.input("x", F32, "T", 8))
+    y = b.op("gather_rows", x, b.input("rows", I32, "R"))
+    b.output(b.op("silu", y))
+    plan = Compiler(b.graph()).plan({"T": 8, "R": 8})
+    assert [launch.barrier for launch in plan.launches] == [False, True, False]
 
 
 def chain_lengths(graph_of: Builder) -> list[int]:

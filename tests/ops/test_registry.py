@@ -92,6 +92,18 @@ FAULTS = {
     ),
     "y: like z, which is no input": replace(ADD, outputs=(replace(ADD.outputs[0], like="z"),)),
     "y: lacks a dtype of a": replace(ADD, outputs=(replace(ADD.outputs[0], dtypes=(F16,)),)),
+    "kernel toy_toy_matmul: no input begins with its rows K": replace(
+        MATMUL, kernels=(replace(MATMUL.kernels[0], rows="K"),)
+    ),
+    "kernel toy_toy_matmul: y doesn't begin with its rows N": replace(
+        MATMUL, kernels=(replace(MATMUL.kernels[0], rows="N"),)
+    ),
+    "kernel toy_toy_write: no input begins with its rows D": replace(
+        WRITE, kernels=(replace(WRITE.kernels[0], rows="D"),)
+    ),
+    "kernel toy_toy_top: no input begins with its rows ...": replace(
+        TOP, kernels=(replace(TOP.kernels[0], rows="..."),)
+    ),
     "not_differentiable: no input z": replace(ADD, not_differentiable={"z": "why"}),
     "in_place: no output z or no input cache": replace(WRITE, in_place={"z": "cache"}),
     "in_place: changed has not the type of x": replace(WRITE, in_place={"changed": "x"}),

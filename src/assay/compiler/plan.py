@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from assay.compiler.barriers import Touched, barriers, touch
 from assay.compiler.chain import chains, links
 from assay.compiler.place import Interval, place
 from assay.errors import ContractError
 from assay.graph.dim import Dim
 from assay.graph.graph import Graph, Node
 from assay.ops import chain
-from assay.ops.operator import Address, Argument, Kernel, Scratch, Site
+from assay.ops.operator import Address, Argument, Kernel, Port, Scratch, Site
+from assay.ops.pattern import parse
 from assay.ops.resolution import Resolution, place_of, resolve
 
 
@@ -61,16 +63,12 @@ class Plan:
 
 @dataclass(frozen=True)
 class _Step:
-    """A launch before barriers are known. `rows` is the dimension that threads divide, for kernels that own
-    rows.
-    """
+    """A launch before barriers are known."""
 
     kernel: str
     arguments: tuple[Word, ...]
     nodes: tuple[int, ...]
-    reads: tuple[str, ...]
-    writes: tuple[str, ...]
-    rows: Dim | None
+    touched: Touched
     scratch: int
 
 
@@ -88,11 +86,11 @@ class Compiler:
         tests.
         """
         steps = [self._step(members, bound) for members in self._chains]
-        barriers = _barriers(steps, self._aliases)
-        offsets, arena = place(self._intervals(steps, barriers, bound), gap)
+        waits = barriers([step.touched for step in steps], self._aliases)
+        offsets, arena = place(self._intervals(steps, waits, bound), gap)
         launches = tuple(
             Launch(step.kernel, step.arguments, step.nodes, barrier)
-            for step, barrier in zip(steps, barriers, strict=True)
+            for step, barrier in zip(steps, waits, strict=True)
         )
         scratch = max((step.scratch for step in steps), default=0)
         return Plan(self.graph, bound, launches, offsets, self._aliases, arena, -(-scratch // 64) * 64)
@@ -105,9 +103,10 @@ class Compiler:
         site = _site(resolution, bound)
         kernel = choose(node, resolution.operator.kernels, site)
         names = resolution.operator.named(node)
-        rows = _leading(resolution) if kernel.rows else None
         arguments = tuple(_word(argument, names) for argument in kernel.arguments(site))
-        return _Step(kernel.name, arguments, (index,), node.inputs, node.outputs, rows, kernel.scratch(site))
+        return _Step(
+            kernel.name, arguments, (index,), _touched(resolution, kernel, names), kernel.scratch(site)
+        )
 
     def _chain(self, members: Sequence[int], bound: Mapping[str, int]) -> _Step:
         """Several nodes by the kernel of the first, which is that of all."""
@@ -118,11 +117,12 @@ class Compiler:
         reads, writes = chain.sources(made), (made[-1].makes,)
         names = {name: name for name in (*reads, *writes)}
         arguments = tuple(_word(argument, names) for argument in chain.arguments(site.outputs[0].shape, made))
-        rows = _leading(resolution) if kernel.rows else None
-        return _Step(kernel.name, arguments, tuple(members), reads, writes, rows, kernel.scratch(site))
+        rows = resolution.rows(kernel.rows)
+        touched = Touched(dict.fromkeys(reads, rows), dict.fromkeys(writes, rows))
+        return _Step(kernel.name, arguments, tuple(members), touched, kernel.scratch(site))
 
     def _intervals(
-        self, steps: Sequence[_Step], barriers: Sequence[bool], bound: Mapping[str, int]
+        self, steps: Sequence[_Step], waits: Sequence[bool], bound: Mapping[str, int]
     ) -> list[Interval]:
         """When each value of the arena lives, in phases: the stretches between barriers, inside which order
         is free.
@@ -131,13 +131,13 @@ class Compiler:
         begin: dict[str, int] = dict.fromkeys(graph.inputs, -1)
         end: dict[str, int] = dict(begin)
         phase = 0
-        for step, barrier in zip(steps, barriers, strict=True):
+        for step, barrier in zip(steps, waits, strict=True):
             phase += barrier
-            for name in step.writes:
+            for name in step.touched.writes:
                 if name not in self._aliases:
                     begin.setdefault(name, phase)
                     end[name] = phase
-            for name in step.reads:
+            for name in step.touched.reads:
                 if name in begin:
                     end[name] = phase
         last = phase + 1
@@ -164,10 +164,18 @@ def _site(resolution: Resolution, bound: Mapping[str, int]) -> Site:
     return Site(resolution.inputs, resolution.outputs, resolution.attributes, resolution.dims, bound)
 
 
-def _leading(resolution: Resolution) -> Dim:
-    """The first dimension of the rows that the kernel's threads divide: that of its first input."""
-    shape = resolution.inputs[0].shape
-    return shape[0] if shape else Dim.of(1)
+def _touched(resolution: Resolution, kernel: Kernel, names: Mapping[str, str]) -> Touched:
+    """What a kernel reads and writes, with its rows where a value begins with them."""
+
+    def rows(ports: Sequence[Port]) -> dict[str, Dim | None]:
+        found: dict[str, Dim | None] = {}
+        for port in ports:
+            if port.name in names:
+                divided = kernel.rows and parse(port.dims).first == kernel.rows
+                touch(found, names[port.name], resolution.rows(kernel.rows) if divided else None)
+        return found
+
+    return Touched(rows(resolution.operator.inputs), rows(resolution.operator.outputs))
 
 
 def _word(argument: Argument, names: Mapping[str, str]) -> Word:
@@ -185,35 +193,3 @@ def _aliases(graph: Graph, resolutions: Sequence[Resolution]) -> dict[str, str]:
         for output, state in resolution.operator.in_place.items():
             aliases[names[output]] = aliases.get(names[state], names[state])
     return aliases
-
-
-def _barriers(steps: Sequence[_Step], aliases: Mapping[str, str]) -> list[bool]:
-    """A step waits for all before it when it reads, or changes in place, what they write or read since the
-    last barrier; except that steps whose threads own the same rows follow each other freely.
-    """
-    barriers = []
-    written: dict[str, Dim | None] = {}
-    read: dict[str, Dim | None] = {}
-
-    def memory(name: str) -> str:
-        return aliases.get(name, name)
-
-    for step in steps:
-
-        def clashes(
-            found: Mapping[str, Dim | None], names: Sequence[str], rows: Dim | None = step.rows
-        ) -> bool:
-            return any(
-                memory(name) in found and (rows is None or found[memory(name)] != rows) for name in names
-            )
-
-        changed = [name for name in step.writes if name in aliases]
-        barrier = clashes(written, step.reads) or clashes(written, changed) or clashes(read, changed)
-        if barrier:
-            written, read = {}, {}
-        for found, names in ((written, step.writes), (read, step.reads)):
-            for name in map(memory, names):
-                # None: by several kinds of rows, so that whoever comes next waits.
-                found[name] = step.rows if found.get(name, step.rows) == step.rows else None
-        barriers.append(barrier)
-    return barriers

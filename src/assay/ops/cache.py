@@ -47,7 +47,7 @@ def _kernel(dtype: DType) -> Kernel:
         _arguments,
         f"the cache is {dtype}",
         lambda site: site.inputs[3].dtype is dtype,
-        rows=True,
+        rows="T",
     )
 
 

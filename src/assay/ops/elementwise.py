@@ -65,7 +65,7 @@ def _kernel(row: Row) -> Kernel:
     def arguments(site: Site) -> Sequence[Argument]:
         return chain.arguments(site.outputs[0].shape, [alone])
 
-    return Kernel("elementwise.chain", arguments, scratch=lambda site: CHAIN_SCRATCH, rows=True)
+    return Kernel("elementwise.chain", arguments, scratch=lambda site: CHAIN_SCRATCH, rows="...")
 
 
 def _cases(row: Row) -> Callable[[np.random.Generator], Sequence[Case]]:

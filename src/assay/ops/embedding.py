@@ -39,7 +39,7 @@ def _kernel(dtype: DType) -> Kernel:
         _arguments,
         f"table is {dtype}",
         lambda site: site.inputs[1].dtype is dtype,
-        rows=True,
+        rows="T",
     )
 
 

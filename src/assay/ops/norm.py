@@ -62,7 +62,7 @@ register(
             32,
             "the root halves N / 16 + 6 roundings of the sum; 4 more of root, quotient and products; N ≤ 800",
         ),
-        kernels=(Kernel("norm.rms_norm", _arguments, rows=True),),
+        kernels=(Kernel("norm.rms_norm", _arguments, rows="T"),),
         cases=_cases,
         numerics=(
             "Squares are summed by fma in 16 lanes (lane = index mod 16), which one fixed tree folds.",

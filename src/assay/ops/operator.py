@@ -157,8 +157,10 @@ class Kernel:
     """One native implementation: when it applies, and the arguments that it takes after the work counter.
 
     All kernels of one operator and dtype give the same bits. Of those that apply the first is taken.
-    `rows` says that row i of each output depends on row i of the inputs alone and is written by the thread
-    that owns row i (an equal split of the first dimension): neighbours in the tape need no barrier.
+    `rows` names the dimension, if any, that the threads divide equally (kernels/share.py): a thread writes
+    its share of the rows of each output, which all begin with that dimension unless they are states; of
+    inputs that begin with it the thread reads that share alone, of others anything. So neighbours in the tape
+    that divide the same rows need no barrier. `...` is the first of the dimensions that it stands for.
     """
 
     name: str
@@ -166,7 +168,7 @@ class Kernel:
     when: str = "always"
     applies: Callable[[Site], bool] = always
     scratch: Callable[[Site], int] = no_scratch
-    rows: bool = False
+    rows: str = ""
 
 
 Reference = Callable[[Sequence[Array], Attributes], tuple[Array, ...]]

@@ -38,6 +38,13 @@ class Pattern:
     axes: tuple[Axis, ...]
 
     @property
+    def first(self) -> str:
+        """What the first dimension goes by: `...`, or the first axis's name if it is nothing but a name."""
+        if self.rest:
+            return REST
+        return self.axes[0].name if self.axes else ""
+
+    @property
     def names(self) -> frozenset[str]:
         """Every name of the pattern, those inside expressions too."""
         return frozenset().union(*(axis.dim.symbols for axis in self.axes))

@@ -78,7 +78,7 @@ register(
         ),
         reference=_reference,
         exactness=BITWISE,
-        kernels=(Kernel("quantize.rows", _arguments, rows=True),),
+        kernels=(Kernel("quantize.rows", _arguments, rows="T"),),
         cases=_cases,
         numerics=(
             "To nearest, ties to even. A block whose greatest magnitude is below 2⁻¹⁰⁰ becomes zeros.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from assay.errors import ContractError
 from assay.ops import pattern
@@ -84,6 +84,7 @@ def _ports(operator: Operator) -> Iterator[str]:
         except ValueError as error:
             yield f"{port.name}: {error}"
             return
+    yield from _rows(operator, patterns)
     inputs = [patterns[port.name] for port in operator.inputs]
     bound = {axis.binds for item in inputs for axis in item.axes} | set(_integers(operator.attributes))
     for name, item in patterns.items():
@@ -95,6 +96,18 @@ def _ports(operator: Operator) -> Iterator[str]:
         if len(port.dtypes) > 1 and not port.like:
             yield f"{port.name}: of several dtypes, like which input?"
     yield from _likes(operator)
+
+
+def _rows(operator: Operator, patterns: Mapping[str, Pattern]) -> Iterator[str]:
+    begins = {port.name: patterns[port.name].first for port in operator.inputs}
+    outputs = [port.name for port in operator.outputs if port.name not in operator.in_place]
+    for kernel in operator.kernels:
+        if kernel.rows and kernel.rows not in begins.values():
+            yield f"kernel {kernel.name}: no input begins with its rows {kernel.rows}"
+        elif kernel.rows:
+            for name in outputs:
+                if patterns[name].first != kernel.rows:
+                    yield f"kernel {kernel.name}: {name} doesn't begin with its rows {kernel.rows}"
 
 
 def _likes(operator: Operator) -> Iterator[str]:

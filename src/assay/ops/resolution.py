@@ -8,19 +8,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from assay.errors import ContractError
+from assay.graph.dim import Dim
 from assay.graph.graph import AttributeValue, Node, ValueType
 from assay.graph.text import quote
 from assay.ops import registry
 from assay.ops.attributes import fill
 from assay.ops.operator import Attributes, Dims, Operator, Port
-from assay.ops.pattern import Binding, Mismatch, shape_of, unify
+from assay.ops.pattern import REST, Binding, Mismatch, shape_of, unify
 
 
 @dataclass(frozen=True)
 class Resolution:
     """A node that keeps its contract: `attributes` with the defaults, `dims` with what each name stands for.
 
-    `dims["..."]` is the product of the dimensions that `...` stands for.
+    `rest` is what `...` stands for, and `dims["..."]` the product of it.
     """
 
     operator: Operator
@@ -28,6 +29,13 @@ class Resolution:
     outputs: tuple[ValueType, ...]
     dims: Dims
     attributes: Attributes
+    rest: tuple[Dim, ...] = ()
+
+    def rows(self, name: str) -> Dim:
+        """The dimension that a kernel's `rows` names; of `...` the first, or 1 if there are none."""
+        if name == REST:
+            return self.rest[0] if self.rest else Dim.of(1)
+        return self.dims[name]
 
 
 def resolve(node: Node, types: Mapping[str, ValueType]) -> Resolution:
@@ -117,7 +125,8 @@ def _examine(
     if errors or not complete:
         return None, errors
     outputs = tuple(_output(port, kinds, binding, integers) for port in operator.outputs)
-    return Resolution(operator, tuple(kinds.values()), outputs, binding.dims, attributes), []
+    inputs = tuple(kinds.values())
+    return Resolution(operator, inputs, outputs, binding.dims, attributes, binding.rest), []
 
 
 def _arity(what: str, ports: Sequence[Port], got: int) -> ContractError:

@@ -69,7 +69,7 @@ register(
         exactness=Exactness(
             "ulp", 1, "sine and cosine in float64 within 2⁻⁵⁰, rounded once to float32", _table_floor
         ),
-        kernels=(Kernel("rotary.table", _table_arguments, rows=True),),
+        kernels=(Kernel("rotary.table", _table_arguments, rows="T"),),
         cases=_table_cases,
         not_differentiable={"positions": "integers", "frequencies": "constants of the model"},
     )
@@ -113,7 +113,7 @@ def _rotary_kernel(pairing: str) -> Kernel:
         _rotary_arguments,
         f"pairing is {pairing}",
         lambda site: site.attributes["pairing"] == pairing,
-        rows=True,
+        rows="T",
     )
 
 

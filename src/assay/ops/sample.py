@@ -213,7 +213,7 @@ register(
             "in logprob is within (ln V + 2) · 2⁻²⁴, and it is rounded once",
             _magnitudes,
         ),
-        kernels=(Kernel("sample.sample", _arguments, scratch=_scratch, rows=True),),
+        kernels=(Kernel("sample.sample", _arguments, scratch=_scratch, rows="R"),),
         cases=_cases,
         numerics=(
             "A weight is float32 exp((logit − max) · (1 / temperature)), each operation rounded, and 1 for "

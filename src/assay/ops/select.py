@@ -60,8 +60,7 @@ register(
         outputs=(Port("y", (F32,), "R N", "the rows, in the order asked for"),),
         reference=_reference,
         exactness=BITWISE,
-        # Not `rows`: a row of y may depend on any row of x.
-        kernels=(Kernel("move.gather_rows", _arguments),),
+        kernels=(Kernel("move.gather_rows", _arguments, rows="R"),),
         cases=_cases,
         not_differentiable={"rows": "row numbers are integers"},
     )
