@@ -27,13 +27,13 @@ def differ(exactness: Exactness, found: Array, expected: Array, magnitude: Array
         return bits_differ(found, expected)
     if found.shape != expected.shape:
         return f"shape {list(found.shape)} instead of {list(expected.shape)}"
-    limits = np.finfo(found.dtype)
+    limits, ulp = np.finfo(found.dtype), exactness.limit({})
     with np.errstate(over="ignore", invalid="ignore"):
         wanted = expected.astype(found.dtype)
         exact = found.astype(np.float64), np.asarray(expected, np.float64)
         size = np.abs(exact[1] if magnitude is None else np.asarray(magnitude, np.float64))
         size = np.clip(size, limits.smallest_normal, limits.max).astype(found.dtype)
-        allowed = exactness.ulp * np.spacing(size).astype(np.float64)
+        allowed = ulp * np.spacing(size).astype(np.float64)
         allowed = np.where(
             np.abs(exact[1]) < limits.smallest_normal, np.maximum(allowed, limits.smallest_normal), allowed
         )
@@ -43,8 +43,8 @@ def differ(exactness: Exactness, found: Array, expected: Array, magnitude: Array
     if not bad.any():
         return ""
     with np.errstate(invalid="ignore"):
-        worst = np.nanmax(np.where(bad, np.abs(exact[0] - exact[1]) / allowed, 0), initial=0) * exactness.ulp
-    return _first(found, expected, bad.reshape(-1), f"{worst:.3g} ulp instead of {exactness.ulp:g}")
+        worst = np.nanmax(np.where(bad, np.abs(exact[0] - exact[1]) / allowed, 0), initial=0) * ulp
+    return _first(found, expected, bad.reshape(-1), f"{worst:.3g} ulp instead of {ulp:g}")
 
 
 def worst_ulp(found: Array, expected: Array, magnitude: Array | None = None) -> float:

@@ -14,12 +14,13 @@ from assay.formats.quant import dequantise
 from assay.graph.graph import Graph, Node, ValueType
 from assay.ops import registry
 from assay.ops.builder import Builder
-from assay.ops.operator import Array, Case, Kernel, Operator, Site
+from assay.ops.operator import Array, Case, Exactness, Kernel, Operator, Site
 from assay.ops.resolution import Resolution, resolve
 from assay.runtime.cpu import Cpu
 from assay.runtime.executor import Executor
 from assay.runtime.weights import load
 from assay.tensor.buffer import Buffer
+from assay.tensor.dtype import Q4_1
 
 SEED = 20260710
 POISON = 0xFF
@@ -179,7 +180,17 @@ def magnitudes(operator: Operator, case: Case) -> tuple[Array | None, ...]:
     if of is None:
         return (None,) * len(operator.outputs)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
-        return of(numbers(operator, case), resolution_of(operator, case).attributes)
+        terms = [
+            weight_terms(array, kind) if port.panels else array
+            for port, array, kind in zip(operator.inputs, case.inputs, case.types, strict=True)
+        ]
+        return of(terms, resolution_of(operator, case).attributes)
+
+
+def exactness(operator: Operator, case: Case) -> Exactness:
+    """What the operator declares, for the case's dimensions."""
+    dims = {name: dim.at({}) for name, dim in resolution_of(operator, case).dims.items()}
+    return replace(operator.exactness, ulp=operator.exactness.limit(dims))
 
 
 def weight_numbers(array: Array, kind: ValueType) -> Array:
@@ -188,3 +199,12 @@ def weight_numbers(array: Array, kind: ValueType) -> Array:
         shape = tuple(dim.at({}) for dim in kind.shape)
         return dequantise(np.ascontiguousarray(array).reshape(-1).view(np.uint8), kind.dtype, shape)
     return array.astype(np.float32)
+
+
+def weight_terms(array: Array, kind: ValueType) -> Array:
+    """The magnitudes of what a weight's numbers are sums of: |scale · integer| + |minimum|, or |number|."""
+    if kind.dtype is Q4_1:
+        blocks = np.ascontiguousarray(array).reshape(-1, Q4_1.size).copy()
+        blocks[:, [1, 3]] &= 0x7F  # the signs of scale and minimum, float16 in two bytes each
+        array = blocks
+    return np.abs(weight_numbers(array, kind))

@@ -20,6 +20,7 @@ from every_op.harness import (
     all_cases,
     applicable,
     cases,
+    exactness,
     magnitudes,
     only,
     reference,
@@ -46,7 +47,7 @@ def test_kernel_agrees_with_reference(operator: Operator, case: Case, devices: d
         strict=True,
     )
     for port, found, expected, magnitude in results:
-        assert not (problem := differ(operator.exactness, found, expected, magnitude)), (
+        assert not (problem := differ(exactness(operator, case), found, expected, magnitude)), (
             f"{case.name}: {port.name}: {problem}"
         )
 

@@ -15,7 +15,7 @@ from assay.ops.operator import Operator
 from assay.runtime.cpu import Cpu
 from every_op.compare import bits_differ, differ
 from every_op.draws import drawn_cases
-from every_op.harness import POISON, Bench, graph_of, magnitudes, reference, run
+from every_op.harness import POISON, Bench, exactness, graph_of, magnitudes, reference, run
 from every_op.rows import SEQUENTIAL, splitter
 
 
@@ -38,7 +38,7 @@ def test_any_shape(
     for found, expected, magnitude in zip(
         whole, reference(operator, case), magnitudes(operator, case), strict=True
     ):
-        assert not differ(operator.exactness, found, expected, magnitude)
+        assert not differ(exactness(operator, case), found, expected, magnitude)
     for found, expected in zip(run(operator, case, devices[3]), whole, strict=True):
         assert not bits_differ(found, expected)
     cut = splitter(operator)

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Mapping
+from operator import add, attrgetter, mul, truediv
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from assay.ops import registry
+from assay.ops.operator import Bound, Operator
 from assay.ops.page import page
+from assay.ops.pattern import parse
 from toys import MATMUL, TOP, TOYS, WRITE
 
 
@@ -46,7 +54,7 @@ def test_page() -> None:
         "\n"
         "## Gradient\n"
         "\n"
-        "- Differentiable in `x`, `w`.\n"
+        "- No rule yet for `x`, `w`.\n"
         "\n"
         "## Kernels\n"
         "\n"
@@ -63,7 +71,7 @@ def test_attributes_and_states() -> None:
     assert "| `k` | int | required | at least 1 | how many |\n" in text
     assert "| `mode` | str | `'descending'` | descending \\| ascending | order |\n" in text
     assert "- Not in `x`: the choice is discrete.\n" in text
-    assert "Differentiable" not in text
+    assert "No rule yet" not in text
     text = page(WRITE)
     assert "| `cache` | float16 | `[P, D]` | slots; a state, changed in place |\n" in text
     assert "the cache with the rows; the memory of `cache`" in text
@@ -82,5 +90,38 @@ def test_every_operator_has_a_page() -> None:
             assert f"| `{port.name}` |" in text
         for item in (*operator.attributes, *operator.kernels):
             assert f"| `{item.name}` |" in text
+        panels = [line for line in text.splitlines() if "a weight of the graph" in line]
+        assert len(panels) == sum(port.panels for port in operator.inputs)
         assert all(relation.text in text for relation in operator.relations)
         assert all(rule in text for rule in operator.numerics)
+
+
+ARITHMETIC = {ast.Add: add, ast.Mult: mul, ast.Div: truediv}
+
+
+def value_of(formula: ast.expr, dims: Mapping[str, int]) -> float:
+    """A formula of sums, products and quotients over names and numbers."""
+    if isinstance(formula, ast.BinOp):
+        left, right = value_of(formula.left, dims), value_of(formula.right, dims)
+        return ARITHMETIC[type(formula.op)](left, right)
+    return dims[formula.id] if isinstance(formula, ast.Name) else ast.literal_eval(formula)
+
+
+GROWING = [operator for operator in registry.all_operators() if isinstance(operator.exactness.ulp, Bound)]
+
+
+@pytest.mark.parametrize("operator", GROWING, ids=attrgetter("name"))
+@given(data=st.data())
+def test_the_bound_on_the_page_is_the_bound_that_holds(operator: Operator, data: st.DataObject) -> None:
+    """The formula's text, computed for any sizes, is what the tests of kernels admit; nothing limits it."""
+    bound = operator.exactness.ulp
+    assert isinstance(bound, Bound)
+    assert f"- Exactness: within {bound.text} units in the last place of " in page(operator)
+    assert "≤" not in operator.exactness.why, "a limit of the sizes belongs to the formula"
+    names = {name for port in operator.inputs for name in parse(port.dims).names}
+    dims = {name: data.draw(st.integers(1, 10**6), name) for name in sorted(names)}
+    assert value_of(ast.parse(bound.text, mode="eval").body, dims) == operator.exactness.limit(dims)
+
+
+def test_operators_have_growing_bounds() -> None:
+    assert {operator.name for operator in GROWING} >= {"linear", "linear_quantized", "rms_norm"}

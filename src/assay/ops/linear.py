@@ -13,6 +13,7 @@ from assay.ops.operator import (
     Argument,
     Array,
     Attributes,
+    Bound,
     Case,
     Exactness,
     Kernel,
@@ -78,8 +79,9 @@ register(
         reference=_linear,
         exactness=Exactness(
             "ulp",
-            288,
-            "at most 256 roundings in a block, each of 2⁻²⁴ of its terms, and one for each block; K ≤ 8192",
+            Bound("K / 128 + 257", lambda dims: dims["K"] / 128 + 257),
+            "at most 256 roundings in a block of 256, each of 2⁻²⁴ of its terms, and one for each block; the "
+            "rest is for what roundings do to each other",
             _linear_terms,
         ),
         kernels=tuple(_linear_kernel(dtype) for dtype in WEIGHT_TYPES),
@@ -90,7 +92,6 @@ register(
             "Quantised weights are dequantised to float32 first: scale · integer, then + minimum, "
             "each rounded.",
         ),
-        not_differentiable={"w": "a weight in panels is constant"},
     )
 )
 
@@ -158,8 +159,9 @@ register(
         reference=_quantized,
         exactness=Exactness(
             "ulp",
-            100,
-            "at most 2 roundings for each block of 32 and 4 of factors, each of 2⁻²⁴ of the terms; K ≤ 1536",
+            Bound("3 * B + 4", lambda dims: 3 * dims["B"] + 4),
+            "at most 2 roundings for each block of 32 and 4 of factors, each of 2⁻²⁴ of the terms; the rest "
+            "is for what roundings do to each other",
             _quantized_terms,
         ),
         kernels=tuple(_quantized_kernel(dtype) for dtype in BLOCK_TYPES),
@@ -174,7 +176,7 @@ register(
             "q": "integers",
             "scale": "belongs to integers",
             "sum": "integers",
-            "w": "a weight in panels is constant",
+            "w": "integers, with scales that belong to them",
         },
     )
 )

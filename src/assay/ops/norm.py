@@ -13,6 +13,7 @@ from assay.ops.operator import (
     Array,
     Attribute,
     Attributes,
+    Bound,
     Case,
     Exactness,
     Kernel,
@@ -59,8 +60,9 @@ register(
         reference=_rms_norm,
         exactness=Exactness(
             "ulp",
-            32,
-            "the root halves N / 16 + 6 roundings of the sum; 4 more of root, quotient and products; N ≤ 800",
+            Bound("N / 24 + 8", lambda dims: dims["N"] / 24 + 8),
+            "the root halves N / 16 + 7 roundings of the mean; 4 follow, of root, quotient and products; the "
+            "rest is for what roundings do to each other; squares neither overflow nor underflow",
         ),
         kernels=(Kernel("norm.rms_norm", _arguments, rows="T"),),
         cases=_cases,

@@ -79,6 +79,19 @@ class Relation:
 
 
 @dataclass(frozen=True)
+class Bound:
+    """A number of ulps that grows with a case's dimensions: the formula over the ports' names, as text and as
+    a function of their values.
+    """
+
+    text: str
+    at: Callable[[Mapping[str, int]], float]
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
 class Exactness:
     """How a kernel's result y relates to the reference's r, element by element.
 
@@ -92,10 +105,17 @@ class Exactness:
 
     kind: str
     """"bitwise", "ulp" or "seeded"."""
-    ulp: float = 0.0
+    ulp: float | Bound = 0.0
+    """It holds for cases of any size: where errors add up along a dimension, it is a Bound."""
     why: str = ""
     of: Reference | None = None
-    """m for each output, computed like the reference: for a sum that cancels, the magnitudes of its terms."""
+    """m for each output, computed like the reference: for a sum that cancels, the magnitudes of its terms. Of
+    a quantised weight with a minimum it gets |scale · integer| + |minimum|, since these may cancel too.
+    """
+
+    def limit(self, dims: Mapping[str, int]) -> float:
+        """The ulps that a case with these dimensions may be off."""
+        return self.ulp.at(dims) if isinstance(self.ulp, Bound) else self.ulp
 
 
 BITWISE = Exactness("bitwise")

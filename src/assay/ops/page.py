@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from assay.ops.attributes import range_of
-from assay.ops.operator import Attribute, Exactness, Operator, Port
+from assay.ops.operator import Attribute, Bound, Exactness, Operator, Port
 
 
 def page(operator: Operator) -> str:
@@ -50,6 +50,8 @@ def _port(port: Port, operator: Operator) -> tuple[str, ...]:
         doc += f"; the memory of `{operator.in_place[port.name]}`"
     elif port.name in operator.in_place.values():
         doc += "; a state, changed in place"
+    elif port.panels:
+        doc += "; a weight of the graph, which is packed when it is loaded"
     return f"`{port.name}`", dtypes, f"`[{', '.join(port.dims.split())}]`", doc
 
 
@@ -67,7 +69,8 @@ def _exactness(operator: Operator) -> str:
     if exactness.kind == "bitwise":
         text = "bit for bit the reference's result"
     elif exactness.kind == "ulp":
-        text = f"within {exactness.ulp:g} units in the last place of {_measure(exactness)}"
+        ulp = exactness.ulp if isinstance(exactness.ulp, Bound) else f"{exactness.ulp:g}"
+        text = f"within {ulp} units in the last place of {_measure(exactness)}"
     else:
         text = "a draw that is a pure function of its seed"
     return f"{text} ({exactness.why})." if exactness.why else f"{text}."
@@ -76,7 +79,7 @@ def _exactness(operator: Operator) -> str:
 def _gradient(operator: Operator) -> Iterator[str]:
     flows = [port.name for port in operator.inputs if port.name not in operator.not_differentiable]
     if flows:
-        yield f"- Differentiable in {', '.join(f'`{name}`' for name in flows)}."
+        yield f"- No rule yet for {', '.join(f'`{name}`' for name in flows)}."
     for name, reason in operator.not_differentiable.items():
         yield f"- Not in `{name}`: {reason}."
     if not operator.inputs:
