@@ -174,7 +174,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
             ("compiler/plan.py", "            phase += barrier\n", ""),
             ("compiler/chain.py", " and result not in graph.outputs", ""),
             ("ops/chain.py", "operands[0], operands[-1]", "operands[0], operands[0]"),
-            ("runtime/executor.py", "if size >= binding[symbol]", "if size > binding[symbol]"),
+            ("runtime/executor.py", "if size >= wanted", "if size > wanted"),
             ("runtime/executor.py", "if ready.tape.fault:", "if not ready.tape.fault:"),
         ),
     ),

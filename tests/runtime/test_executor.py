@@ -87,6 +87,55 @@ def test_inputs_that_dont_fit_are_refused_by_name(device: Cpu, wrong: Array) -> 
     assert str(wrong.dtype) in refused.value.got and str(list(wrong.shape)) in refused.value.got
 
 
+@pytest.mark.parametrize(
+    ("inputs", "got", "hint"),
+    [
+        ({}, "no x", ""),
+        ({"x": rows(3), "y": rows(3)}, "unknown y", ""),
+        ({"xs": rows(3)}, "no x; unknown xs", "did you mean x?"),
+        ({"y": rows(3), "zebra": rows(3)}, "no x; unknown y, zebra", ""),
+    ],
+)
+def test_missing_and_unknown_inputs_are_refused_by_name(
+    device: Cpu, inputs: dict[str, Array], got: str, hint: str
+) -> None:
+    executor = executor_of(device)
+    for _ in range(2):
+        with pytest.raises(ContractError) as refused:
+            executor.run({"T": 3}, inputs)
+        error = refused.value
+        assert (error.rule, error.place, error.want) == ("inputs missing or unknown", "maps", "x")
+        assert (error.got, error.hint) == (got, hint)
+        assert executor.runs == 0
+
+
+@pytest.mark.parametrize(
+    ("binding", "place", "got"),
+    [({}, "maps", "no T"), ({"T": 3, "S": 1}, "maps", "unknown S"), ({"T": -1}, "maps › T", "-1")],
+)
+def test_sizes_are_those_of_the_graphs_symbols(
+    device: Cpu, binding: dict[str, int], place: str, got: str
+) -> None:
+    with pytest.raises(ContractError) as refused:
+        executor_of(device).run(binding, {"x": rows(3)})
+    assert (refused.value.place, refused.value.got) == (place, got)
+
+
+def test_a_symbol_without_buckets_is_refused(device: Cpu) -> None:
+    graph, weights = two_maps()
+    for buckets in ({}, {"T": ()}, {"S": (1,)}):
+        with pytest.raises(ContractError) as refused:
+            Executor(graph, device, load(graph, Raw(weights), device), {}, buckets)
+        assert (refused.value.place, refused.value.rule) == ("maps › T", "a symbol without buckets")
+
+
+def test_plans_are_as_many_as_buckets_whatever_the_sizes(device: Cpu) -> None:
+    executor = executor_of(device)
+    for count in (*range(1, 65), *range(64, 0, -1)):
+        result(executor, rows(count))
+    assert len(executor._plans) == len(executor._ready) == len(BUCKETS["T"])
+
+
 def test_strided_inputs_are_the_numbers_that_they_show(device: Cpu) -> None:
     executor = executor_of(device)
     x = rows(5)

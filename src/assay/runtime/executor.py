@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +25,9 @@ class Executor:
     """One graph on one device. Plans are made for buckets of the symbols' sizes and kept.
 
     `buckets` lists, for each symbol, the sizes that plans are made for, ascending; a run takes the smallest
-    that hold it. All plans share one arena, which grows to the largest. Not thread-safe: one run at a time.
-    `weights` may be filled until the first run.
+    that hold it. So there are never more plans than combinations of buckets, whatever sizes runs have. All
+    plans share one arena, which grows to the largest. Not thread-safe: one run at a time. `weights` may be
+    filled until the first run. Raises ContractError for a symbol without buckets.
     """
 
     def __init__(
@@ -38,6 +40,10 @@ class Executor:
         *,
         gap: int = 0,
     ) -> None:
+        for symbol in graph.symbols:
+            if not buckets.get(symbol):
+                place, want = f"{graph.name} › {symbol}", "one bucket or more for each symbol"
+                raise ContractError("a symbol without buckets", place=place, want=want, got="none")
         self.graph = graph
         self.device = device
         self.buckets = buckets
@@ -77,12 +83,15 @@ class Executor:
     def run(self, binding: Mapping[str, int], inputs: Arrays) -> dict[str, NDArray[np.generic]]:
         """Run the graph once. Inputs have the shapes that `binding` gives them.
 
-        Outputs are views of the arena that the next run overwrites. Raises ContractError for inputs that
-        don't fit and PrecisionOverflow, naming the first node, when a value left its dtype's range.
+        Outputs are views of the arena that the next run overwrites. Raises ContractError for sizes and inputs
+        that are missing, unknown or don't fit, and PrecisionOverflow, naming the first node, when a value
+        left its dtype's range.
         """
         ready = self._last
         if ready is None or ready.arena is not self._arena or ready.binding != binding:
             ready = self._last = self._take_on(binding)
+        if inputs.keys() != ready.inputs.keys():
+            raise self._misnamed("inputs", self.graph.inputs, inputs)
         for name, place in ready.inputs.items():
             self._write(name, place, inputs[name])
         began = time.perf_counter()
@@ -98,17 +107,19 @@ class Executor:
         return self._ready[tuple(self._bucket(binding).values())].tape
 
     def _bucket(self, binding: Mapping[str, int]) -> dict[str, int]:
+        if binding.keys() != set(self.graph.symbols):
+            raise self._misnamed("sizes", self.graph.symbols, binding)
         chosen = {}
         for symbol in self.graph.symbols:
-            sizes = self.buckets[symbol]
-            chosen[symbol] = next((size for size in sizes if size >= binding[symbol]), 0)
-            if chosen[symbol] == 0:
+            wanted, sizes = binding[symbol], self.buckets[symbol]
+            if not 0 <= wanted <= sizes[-1]:
                 raise ContractError(
-                    "a size above every bucket",
+                    "a size above every bucket" if wanted > 0 else "a size below 0",
                     place=f"{self.graph.name} › {symbol}",
-                    want=f"at most {sizes[-1]}",
-                    got=str(binding[symbol]),
+                    want=f"at most {sizes[-1]}" if wanted > 0 else "0 or more",
+                    got=str(wanted),
                 )
+            chosen[symbol] = next(size for size in sizes if size >= wanted)
         return chosen
 
     def _overflow(self, tape: Tape) -> PrecisionOverflow:
@@ -123,6 +134,20 @@ class Executor:
         )
         error.rows, error.row = str(self.graph.types[node.inputs[0]].shape[0]), row
         return error
+
+    def _misnamed(self, what: str, wanted: Sequence[str], given: Mapping[str, object]) -> ContractError:
+        """The error for a run whose sizes or inputs aren't those that the graph wants."""
+        missing = [name for name in wanted if name not in given]
+        unknown = [name for name in given if name not in wanted]
+        got = [f"no {', '.join(missing)}"] * bool(missing) + [f"unknown {', '.join(unknown)}"] * bool(unknown)
+        near = [name for other in unknown for name in get_close_matches(other, missing, n=1)]
+        return ContractError(
+            f"{what} missing or unknown",
+            place=self.graph.name,
+            want=", ".join(wanted) or "none",
+            got="; ".join(got),
+            hint=f"did you mean {' and '.join(near)}?" if near else "",
+        )
 
     def _take_on(self, binding: Mapping[str, int]) -> _Ready:
         """The plan for these sizes, bound to memory and to them."""
