@@ -123,7 +123,9 @@ class Scope:
     def _constants(self, node: Node) -> Iterator[ContractError]:
         """Ports that are read in panels: only weights are packed, and bytes in rows would pass for panels."""
         operator = registry.find(node.op)
-        for port, name in zip(operator.inputs if operator else (), node.inputs, strict=False):
+        names = operator.named(node) if operator else {}
+        for port in operator.inputs if operator else ():
+            name = names.get(port.name, "")
             if port.panels and name in self._origins and self._origins[name].maker != "weight":
                 rule, got = f"input {port.name}: not a weight", f"{quote(name)}, {self._origin(name)}"
                 hint = "kernels read it in panels, into which weights are packed when they are loaded"
