@@ -104,7 +104,7 @@ class SchedulingDeadlock(AssayError):
 class PrecisionOverflow(AssayError):
     """A value left its dtype's range; the place names the first node where it happened.
 
-    `row` is the first bad row of that node's input, whose rows the symbol `rows` counts.
+    `row` is the first bad row of those that the node's threads divide; the symbol `rows` counts them.
     """
 
     rows = ""

@@ -12,7 +12,7 @@ from assay.errors import ContractError
 from assay.graph.dim import Dim
 from assay.graph.graph import Graph, Node
 from assay.ops import chain
-from assay.ops.operator import Address, Argument, Kernel, Port, Scratch, Site
+from assay.ops.operator import Address, Argument, Kernel, Operator, Port, Scratch, Site
 from assay.ops.pattern import parse
 from assay.ops.resolution import Resolution, place_of, resolve
 
@@ -29,14 +29,15 @@ Word = Value | Scratch | Dim | int | float
 
 @dataclass(frozen=True)
 class Launch:
-    """One entry of the tape: a kernel, its arguments, the nodes that it stands for, and whether a barrier
-    comes before.
+    """One entry of the tape: a kernel, its arguments, the nodes that it stands for, whether a barrier comes
+    before, and the dimension that its threads divide, for kernels that own rows.
     """
 
     kernel: str
     arguments: tuple[Word, ...]
     nodes: tuple[int, ...]
     barrier: bool
+    rows: Dim | None
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ class _Step:
     arguments: tuple[Word, ...]
     nodes: tuple[int, ...]
     touched: Touched
+    rows: Dim | None
     scratch: int
 
 
@@ -89,7 +91,7 @@ class Compiler:
         waits = barriers([step.touched for step in steps], self._aliases)
         offsets, arena = place(self._intervals(steps, waits, bound), gap)
         launches = tuple(
-            Launch(step.kernel, step.arguments, step.nodes, barrier)
+            Launch(step.kernel, step.arguments, step.nodes, barrier, step.rows)
             for step, barrier in zip(steps, waits, strict=True)
         )
         scratch = max((step.scratch for step in steps), default=0)
@@ -104,9 +106,9 @@ class Compiler:
         kernel = choose(node, resolution.operator.kernels, site)
         names = resolution.operator.named(node)
         arguments = tuple(_word(argument, names) for argument in kernel.arguments(site))
-        return _Step(
-            kernel.name, arguments, (index,), _touched(resolution, kernel, names), kernel.scratch(site)
-        )
+        rows = resolution.rows(kernel.rows) if kernel.rows else None
+        touched = _touched(resolution.operator, names, kernel.rows, rows)
+        return _Step(kernel.name, arguments, (index,), touched, rows, kernel.scratch(site))
 
     def _chain(self, members: Sequence[int], bound: Mapping[str, int]) -> _Step:
         """Several nodes by the kernel of the first, which is that of all."""
@@ -119,7 +121,7 @@ class Compiler:
         arguments = tuple(_word(argument, names) for argument in chain.arguments(site.outputs[0].shape, made))
         rows = resolution.rows(kernel.rows)
         touched = Touched(dict.fromkeys(reads, rows), dict.fromkeys(writes, rows))
-        return _Step(kernel.name, arguments, tuple(members), touched, kernel.scratch(site))
+        return _Step(kernel.name, arguments, tuple(members), touched, rows, kernel.scratch(site))
 
     def _intervals(
         self, steps: Sequence[_Step], waits: Sequence[bool], bound: Mapping[str, int]
@@ -164,18 +166,17 @@ def _site(resolution: Resolution, bound: Mapping[str, int]) -> Site:
     return Site(resolution.inputs, resolution.outputs, resolution.attributes, resolution.dims, bound)
 
 
-def _touched(resolution: Resolution, kernel: Kernel, names: Mapping[str, str]) -> Touched:
-    """What a kernel reads and writes, with its rows where a value begins with them."""
+def _touched(operator: Operator, names: Mapping[str, str], first: str, rows: Dim | None) -> Touched:
+    """What a kernel reads and writes: by its rows where a value begins with their name, `first`."""
 
-    def rows(ports: Sequence[Port]) -> dict[str, Dim | None]:
+    def divided(ports: Sequence[Port]) -> dict[str, Dim | None]:
         found: dict[str, Dim | None] = {}
         for port in ports:
             if port.name in names:
-                divided = kernel.rows and parse(port.dims).first == kernel.rows
-                touch(found, names[port.name], resolution.rows(kernel.rows) if divided else None)
+                touch(found, names[port.name], rows if parse(port.dims).first == first else None)
         return found
 
-    return Touched(rows(resolution.operator.inputs), rows(resolution.operator.outputs))
+    return Touched(divided(operator.inputs), divided(operator.outputs))
 
 
 def _word(argument: Argument, names: Mapping[str, str]) -> Word:

@@ -132,7 +132,7 @@ class Executor:
             got=f"infinity or not a number in row {row}",
             hint='damaged weights, or activations that need activations="float32"',
         )
-        error.rows, error.row = str(self.graph.types[node.inputs[0]].shape[0]), row
+        error.rows, error.row = str(launch.rows), row
         return error
 
     def _misnamed(self, what: str, wanted: Sequence[str], given: Mapping[str, object]) -> ContractError:
