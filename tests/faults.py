@@ -238,6 +238,6 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
     ),
     (
         "tests/formats",
-        (("formats/gguf.py", "if size < self._size:", "if size < 0:"),),
+        (("formats/files.py", "if size < self._size:", "if size < 0:"),),
     ),
 )

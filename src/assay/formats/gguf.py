@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-import hashlib
-import mmap
-import os
-import stat
-import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self, TypeVar
@@ -16,13 +10,13 @@ from typing import Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from assay.errors import FormatError, ModelNotFoundError
-from assay.formats.gguf_reader import Header, TensorInfo, quoted, read_header
+from assay.errors import FormatError
+from assay.formats.files import MappedFile, opened
+from assay.formats.gguf_reader import Header, read_header
 from assay.formats.gguf_types import MetadataValue
+from assay.formats.tensors import TensorInfo, look_up, near, quoted
 
 T = TypeVar("T")
-
-_CHUNK = 1 << 20
 
 
 def open_gguf(path: Path) -> GgufFile:
@@ -31,59 +25,20 @@ def open_gguf(path: Path) -> GgufFile:
     Raises ModelNotFoundError where nothing is there, FormatError for all else that isn't a sound GGUF file of
     a supported kind.
     """
-    try:
-        # A FIFO would block an ordinary open until somebody writes.
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise ModelNotFoundError(
-            "no such file",
-            place=str(path),
-            want="a GGUF file",
-            hint="check the path, or give a name from the catalogue",
-        ) from error
-    except (OSError, ValueError) as error:
-        raise _unreadable(path, error) from error
-    try:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise FormatError("not a file", want="a regular file", got=_kind(status.st_mode), place=str(path))
-        try:
-            header = read_header(fd, status.st_size)
-        except FormatError as error:
-            raise error.at(str(path)) from None
-        return GgufFile(path, fd, mmap.mmap(fd, status.st_size, access=mmap.ACCESS_READ), header)
-    except (OSError, ValueError) as error:
-        os.close(fd)
-        raise _unreadable(path, error) from error
-    except BaseException:
-        os.close(fd)
-        raise
-
-
-def _unreadable(path: Path, error: OSError | ValueError) -> FormatError:
-    reason = error.strerror if isinstance(error, OSError) else str(error)
-    return FormatError(
-        "the file can't be read", place=str(path), want="a readable file", got=reason or repr(error)
-    )
-
-
-def _kind(mode: int) -> str:
-    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
-    return kinds.get(stat.S_IFMT(mode), "a device")
+    with opened(path, "a GGUF file") as (fd, size):
+        header = read_header(fd, size)
+        return GgufFile(MappedFile(path, fd, size), header)
 
 
 class GgufFile:
     """An open file. Views from `raw` outlive `release` and `close`; the mapping goes with the last one."""
 
-    def __init__(self, path: Path, fd: int, mapping: mmap.mmap, header: Header) -> None:
-        self.path = path
+    def __init__(self, file: MappedFile, header: Header) -> None:
+        self.path = file.path
         self.version = header.version
         self.metadata: Mapping[str, MetadataValue] = MappingProxyType(header.metadata)
         self.tensors: Mapping[str, TensorInfo] = MappingProxyType(header.tensors)
-        self._size = len(mapping)
-        self._fd = fd
-        self._map: mmap.mmap | None = mapping
-        self._close_fd = weakref.finalize(self, os.close, fd)
+        self._file = file
 
     def expect(self, key: str, kind: type[T], default: T | None = None) -> T:
         """The value of `key`, of exactly this type; a missing key gives the default, or a FormatError."""
@@ -122,43 +77,24 @@ class GgufFile:
 
     def tensor(self, name: str) -> TensorInfo:
         """Where a tensor lies. A missing one is a FormatError."""
-        info = self.tensors.get(name)
-        if info is None:
-            raise FormatError(
-                "a tensor is missing",
-                place=f"{self.path} › tensor {quoted(name)}",
-                hint=near(name, self.tensors),
-            )
-        return info
+        return look_up(name, self.tensors, str(self.path))
 
     def raw(self, name: str) -> npt.NDArray[np.uint8]:
         """A tensor's bytes, uint8[nbytes], read-only, mapped: the file must not shrink while it is used."""
         info = self.tensor(name)
-        return np.frombuffer(self._mapped(), np.uint8, info.nbytes, info.offset)
+        return self._file.view(info.offset, info.nbytes)
 
     def digest(self) -> str:
-        """SHA-256 of the whole file, in hexadecimal, read beside the mapping so that no page stays mapped."""
-        sha = hashlib.sha256()
-        done = 0
-        while done < self._size:
-            self._mapped()
-            try:
-                chunk = os.pread(self._fd, min(_CHUNK, self._size - done), done)
-            except OSError as error:
-                raise _unreadable(self.path, error) from error
-            sha.update(chunk)
-            done += len(chunk)
-        return sha.hexdigest()
+        """SHA-256 of the whole file, in hexadecimal."""
+        return self._file.digest()
 
     def release(self) -> None:
         """Give mapped pages back to the system; a later look at a view reads them again."""
-        if self._map is not None:
-            self._map.madvise(mmap.MADV_DONTNEED)
+        self._file.release()
 
     def close(self) -> None:
         """Close the file. The mapping itself stays for as long as views of it are held."""
-        self._close_fd()
-        self._map = None
+        self._file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -168,21 +104,6 @@ class GgufFile:
     ) -> None:
         self.close()
 
-    def _mapped(self) -> mmap.mmap:
-        """The mapping, if the file is open and has not shrunk: touching pages past its end would be fatal."""
-        if self._map is None:
-            raise FormatError("the file is closed", place=str(self.path))
-        size = os.fstat(self._fd).st_size
-        if size < self._size:
-            raise FormatError(
-                "the file was cut short after it was opened",
-                place=str(self.path),
-                want=f"{self._size} bytes",
-                got=f"{size} bytes",
-                hint="nothing may write to a model file in use",
-            )
-        return self._map
-
     def _unexpected(self, key: str, want: str) -> FormatError:
         place = f"{self.path} › key {quoted(key)}"
         if key not in self.metadata:
@@ -190,10 +111,3 @@ class GgufFile:
         value = self.metadata[key]
         got = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
         return FormatError("a key has another type", place=place, want=want, got=got)
-
-
-def near(name: str, known: Iterable[str]) -> str:
-    """Which known name may have been meant. A hostile file has many long ones: only some are compared."""
-    short = [other for other, _ in zip(known, range(2000), strict=False) if len(other) <= 100]
-    close = difflib.get_close_matches(name, short, n=1)
-    return f"near it: {quoted(close[0])}" if close else ""

@@ -10,18 +10,7 @@ from itertools import pairwise
 from assay.formats import gguf_types as types
 from assay.formats.gguf_cursor import Cursor
 from assay.formats.gguf_types import MetadataValue
-from assay.tensor.dtype import DType
-
-
-@dataclass(frozen=True, slots=True)
-class TensorInfo:
-    """Where a tensor lies: `shape` is row-major, `offset` counts bytes from the start of the file."""
-
-    name: str
-    dtype: DType
-    shape: tuple[int, ...]
-    offset: int
-    nbytes: int
+from assay.formats.tensors import TensorInfo, quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +20,6 @@ class Header:
     version: int
     metadata: dict[str, MetadataValue]
     tensors: dict[str, TensorInfo]
-
-
-def quoted(text: str) -> str:
-    """A name from the file as it may be printed: escaped, and short."""
-    return ascii(text if len(text) <= 80 else f"{text[:77]}...")
 
 
 def read_header(fd: int, size: int) -> Header:

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from assay.errors import FormatError
-from assay.formats.gguf import near
-from assay.formats.gguf_reader import TensorInfo, quoted
+from assay.formats.tensors import TensorInfo, near, quoted
 from assay.tensor.dtype import DType
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from assay.errors import FormatError
-from assay.formats.gguf import GgufFile, near
-from assay.formats.gguf_reader import quoted
+from assay.formats.gguf import GgufFile
+from assay.formats.tensors import near, quoted
 
 
 class Hyperparameters:

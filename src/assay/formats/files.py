@@ -1,0 +1,123 @@
+"""Files that may be hostile: opened only if they are ordinary ones, and mapped."""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import stat
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from assay.errors import FormatError, ModelNotFoundError
+
+_CHUNK = 1 << 20
+
+
+@contextmanager
+def opened(path: Path, want: str) -> Iterator[tuple[int, int]]:
+    """The descriptor of the ordinary file at `path` and its bytes; closed at the end.
+
+    Raises ModelNotFoundError where nothing is there, FormatError where it can't be read; a FormatError of the
+    body gets the path as its outer place. `want` says what should have been there.
+    """
+    try:
+        # A FIFO would block an ordinary open until somebody writes.
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise ModelNotFoundError(
+            "no such file",
+            place=str(path),
+            want=want,
+            hint="check the path, or give a name from the catalogue",
+        ) from error
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from error
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise FormatError("not a file", want="a regular file", got=_kind(status.st_mode))
+        yield fd, status.st_size
+    except FormatError as error:
+        raise error.at(str(path)) from None
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    finally:
+        os.close(fd)
+
+
+class MappedFile:
+    """A file, mapped. Views outlive `release` and `close`; the mapping goes with the last one."""
+
+    def __init__(self, path: Path, fd: int, size: int) -> None:
+        """The `size` bytes behind `fd`, which the caller may close. Raises OSError where that fails, and
+        FormatError where the file is shorter by now.
+        """
+        self.path = path
+        self._size = size
+        try:
+            self._map: mmap.mmap | None = mmap.mmap(fd, size, access=mmap.ACCESS_READ)
+        except ValueError as error:
+            raise FormatError("the file can't be read", want="a readable file", got=str(error)) from error
+        self._fd = os.dup(fd)
+        self._close_fd = weakref.finalize(self, os.close, self._fd)
+
+    def view(self, offset: int, nbytes: int) -> npt.NDArray[np.uint8]:
+        """uint8[nbytes], read-only: the file must not shrink while it is used."""
+        return np.frombuffer(self._mapped(), np.uint8, nbytes, offset)
+
+    def digest(self) -> str:
+        """SHA-256 of the whole file, in hexadecimal, read beside the mapping so that no page stays mapped."""
+        sha = hashlib.sha256()
+        done = 0
+        while done < self._size:
+            self._mapped()
+            try:
+                chunk = os.pread(self._fd, min(_CHUNK, self._size - done), done)
+            except OSError as error:
+                raise _unreadable(self.path, error) from error
+            sha.update(chunk)
+            done += len(chunk)
+        return sha.hexdigest()
+
+    def release(self) -> None:
+        """Give mapped pages back to the system; a later look at a view reads them again."""
+        if self._map is not None:
+            self._map.madvise(mmap.MADV_DONTNEED)
+
+    def close(self) -> None:
+        """Close the file. The mapping itself stays for as long as views of it are held."""
+        self._close_fd()
+        self._map = None
+
+    def _mapped(self) -> mmap.mmap:
+        """The mapping, if the file is open and has not shrunk: touching pages past its end would be fatal."""
+        if self._map is None:
+            raise FormatError("the file is closed", place=str(self.path))
+        size = os.fstat(self._fd).st_size
+        if size < self._size:
+            raise FormatError(
+                "the file was cut short after it was opened",
+                place=str(self.path),
+                want=f"{self._size} bytes",
+                got=f"{size} bytes",
+                hint="nothing may write to a model file in use",
+            )
+        return self._map
+
+
+def _unreadable(path: Path, error: OSError | ValueError) -> FormatError:
+    reason = error.strerror if isinstance(error, OSError) else str(error)
+    return FormatError(
+        "the file can't be read", place=str(path), want="a readable file", got=reason or repr(error)
+    )
+
+
+def _kind(mode: int) -> str:
+    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+    return kinds.get(stat.S_IFMT(mode), "a device")

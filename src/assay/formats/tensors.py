@@ -1,0 +1,43 @@
+"""A file's table of tensors: where each lies, and how its names are printed and looked up."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from assay.errors import FormatError
+from assay.tensor.dtype import DType
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """Where a tensor lies: `shape` is row-major, `offset` counts bytes from the start of its file."""
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+    offset: int
+    nbytes: int
+
+
+def look_up(name: str, tensors: Mapping[str, TensorInfo], place: str) -> TensorInfo:
+    """Where a tensor lies. A missing one is a FormatError."""
+    info = tensors.get(name)
+    if info is None:
+        raise FormatError(
+            "a tensor is missing", place=f"{place} › tensor {quoted(name)}", hint=near(name, tensors)
+        )
+    return info
+
+
+def quoted(text: str) -> str:
+    """A name from the file as it may be printed: escaped, and short."""
+    return ascii(text if len(text) <= 80 else f"{text[:77]}...")
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """Which known name may have been meant. A hostile file has many long ones: only some are compared."""
+    short = [other for other, _ in zip(known, range(2000), strict=False) if len(other) <= 100]
+    close = difflib.get_close_matches(name, short, n=1)
+    return f"near it: {quoted(close[0])}" if close else ""
