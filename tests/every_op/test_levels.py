@@ -41,7 +41,7 @@ def test_all_kernels_are_found() -> None:
     names = set(kernel_names())
     wanted = {kernel.name for operator in registry.all_operators() for kernel in operator.kernels}
     assert wanted <= names
-    assert {"team.lead", "team.work", "pack.q4_1", "pack.plain_2"} <= names
+    assert {"team.lead", "team.work", "pack.q4_1", "pack.float16"} <= names
 
 
 @every_level

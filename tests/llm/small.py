@@ -18,7 +18,7 @@ from assay.llm.engine import Engine, buckets
 from assay.models import llama
 from assay.runtime.cpu import Cpu
 from assay.runtime.executor import Executor
-from assay.runtime.weights import load
+from assay.runtime.weights import Pack, load
 from assay.tensor.dtype import F16, F32, DType
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "llama"
@@ -71,7 +71,9 @@ class Small:
     def __init__(
         self, device: Cpu, dtype: DType = F32, cache: DType = F16, planted: Mapping[str, Floats] | None = None
     ) -> None:
-        """Linear maps hold `dtype`; quantised ones take 8-bit activations. `planted` replaces weights."""
+        """Linear maps hold `dtype`; quantised ones take 8-bit activations. `planted` replaces maps once they
+        are loaded, so it may hold what no file may.
+        """
         config = json.loads((GOLDEN / "config.json").read_text())
         self.device, self.cache = device, cache
         self.model = llama.Llama(
@@ -84,7 +86,6 @@ class Small:
             pairing="halves", tied=config["tie_word_embeddings"],
         )  # fmt: skip
         tensors = {renamed(name): array for name, array in safetensors(GOLDEN / "model.safetensors").items()}
-        tensors |= planted or {}
         self.dtypes = {name: dtype if array.ndim == 2 else F32 for name, array in tensors.items()}
         arrays: dict[str, NDArray[np.generic]] = {
             name: quantise(array, dtype) if array.ndim == 2 and dtype is not F32 else array
@@ -92,7 +93,12 @@ class Small:
         }
         self.source = Weights({**arrays, **llama.computed(self.model)})
         self.vocabulary = self.model.vocabulary
-        self.weights = load(self.graph(1, 1), self.source, device)
+        graph = self.graph(1, 1)
+        self.weights = load(graph, self.source, device)
+        for name, array in (planted or {}).items():
+            raw = Weights({name: array}).raw(name)
+            pack = Pack(name, raw, graph.types[name], self.weights[name])
+            device.call_all(pack.kernel(), [pack.arguments()])
 
     def graph(self, pages: int, table: int) -> Graph:
         """One step's graph, for a cache of so many pages and so many of them for one sequence."""

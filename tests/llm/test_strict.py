@@ -219,6 +219,20 @@ def test_an_output_map_of_its_own(tmp_path: Path) -> None:
     assert error.want == "[32, 32]"
 
 
+@pytest.mark.parametrize("name", [Q, "blk.1.ffn_up.weight", "blk.0.ffn_norm.weight"])
+def test_a_weight_that_is_not_finite(tmp_path: Path, name: str) -> None:
+    """A damaged scale of a block, number of a map, number of a norm."""
+    with open_gguf(tiny.write(tmp_path / "m.gguf")) as file:
+        offset = file.tensor(name).offset
+    content = bytearray((tmp_path / "m.gguf").read_bytes())
+    content[offset : offset + 4] = (0x7F80_7F80).to_bytes(4, "little")  # not finite as float16 or float32
+    (tmp_path / "m.gguf").write_bytes(content)
+    with pytest.raises(FormatError) as caught:
+        assay.load(tmp_path / "m.gguf", threads=1)
+    assert caught.value.place == f"{tmp_path / 'm.gguf'} › tensor {name}"
+    assert caught.value.rule == "a weight that isn't finite"
+
+
 # Anything -------------------------------------------------------------------------------------------------
 
 SIZES = st.one_of(

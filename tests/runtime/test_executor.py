@@ -44,9 +44,9 @@ def two_maps() -> tuple[Graph, dict[str, Array]]:
     return b.graph(), weights
 
 
-def executor_of(device: Cpu, weights: dict[str, Array] | None = None) -> Executor:
-    graph, own = two_maps()
-    return Executor(graph, device, load(graph, Raw(weights or own), device), {}, BUCKETS)
+def executor_of(device: Cpu) -> Executor:
+    graph, weights = two_maps()
+    return Executor(graph, device, load(graph, Raw(weights), device), {}, BUCKETS)
 
 
 def rows(count: int) -> Array:
@@ -170,9 +170,11 @@ def test_outputs_are_views_that_the_next_run_overwrites(device: Cpu) -> None:
 def test_a_value_outside_its_range_is_reported_at_the_first_node(
     device: Cpu, planted: str, node: str, value: float
 ) -> None:
-    _, weights = two_maps()
-    weights[planted][7] = value
-    executor = executor_of(device, weights)
+    """Memory that was damaged after loading: a file with such a number is refused."""
+    graph, weights = two_maps()
+    loaded = load(graph, Raw(weights), device)
+    loaded[planted].array(np.float32, (64,))[7] = value
+    executor = Executor(graph, device, loaded, {}, BUCKETS)
     for _ in range(2):
         with pytest.raises(PrecisionOverflow) as found:
             result(executor, rows(5))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,7 +73,7 @@ def load(path: Path, options: Options, compiled: Compiled, loaded: Loaded) -> La
     `compiled` and `loaded` hear of progress: kernels, then bytes of weights. Raises FormatError,
     ContractError, RequestError or HardwareFault.
     """
-    with open_gguf(path) as file:
+    with open_gguf(path) as file, _naming(path):
         made = design(file, options)
         device = Cpu(options.threads, progress=compiled)
         weights: dict[str, Buffer] = {}
@@ -103,6 +104,17 @@ def load(path: Path, options: Options, compiled: Compiled, loaded: Loaded) -> La
         "parameters": made.model,
     }
     return LanguageModel(made.graph, engine, tokenizer, template, details)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Errors in what the file holds say which file it is, as those of the file itself do."""
+    try:
+        yield
+    except FormatError as error:
+        if not error.place.startswith(str(path)):
+            error.at(str(path))
+        raise
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from assay.kernels.cache import Progress, addresses
 from assay.kernels.call import Argument, word
-from assay.kernels.control import ENTRY_BYTES, LINE
+from assay.kernels.control import ENTRY_BYTES, LINE, ROWS
 from assay.runtime.tape import Tape
 from assay.runtime.team import Team
 from assay.tensor.buffer import Buffer
@@ -63,8 +63,10 @@ class Cpu:
         """Run one kernel on the team: a probe of the machine and the like."""
         self.call_all(kernel, [arguments])
 
-    def call_all(self, kernel: str, calls: Sequence[tuple[Argument, ...]]) -> None:
-        """Run one kernel on several arguments, none of which waits for another: packing of weights."""
+    def call_all(self, kernel: str, calls: Sequence[tuple[Argument, ...]]) -> tuple[int, int] | None:
+        """Run one kernel on several arguments, none of which waits for another: packing of weights. The first
+        call that reported a fault, and the row of it; None when none did.
+        """
         raw = np.zeros((len(calls) + 1) * LINE // 8, np.int64)
         counters = raw.ctypes.data + -raw.ctypes.data % LINE
         words = np.array(
@@ -73,7 +75,11 @@ class Cpu:
         entries = np.zeros((len(calls), ENTRY_BYTES // 8), np.int64)
         entries[:, 0] = addresses([kernel])[kernel]
         entries[:, 1] = words.ctypes.data + words.itemsize * words.shape[1] * np.arange(len(calls))
-        self.team.run(entries.ctypes.data, len(calls), counters)
+        fault = self.team.run(entries.ctypes.data, len(calls), counters)
+        if not fault:
+            return None
+        at = (counters - raw.ctypes.data + LINE * (fault - 1)) // 8 + 1
+        return fault - 1, ROWS - int(raw[at])
 
     def close(self) -> None:
         """Let the team's threads return."""

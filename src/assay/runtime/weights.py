@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -11,11 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import ContractError, FormatError
+from assay.formats.quant import dequantise
 from assay.graph.graph import Graph, ValueType
 from assay.graph.text import quote
 from assay.kernels.call import Argument
 from assay.kernels.panels import packed_bytes
 from assay.ops import registry
+from assay.ops.weights import WEIGHT_TYPES
 from assay.runtime.cpu import Cpu
 from assay.tensor.buffer import Buffer
 from assay.tensor.dtype import DType
@@ -66,7 +69,7 @@ def load(
 
 def lay_out(graph: Graph, source: Source, device: Cpu) -> tuple[dict[str, Buffer], list[Pack]]:
     """Buffers for all weights that nodes read; those that kernels want in rows are filled. The others are
-    left to `repack`. Raises FormatError when the source has another number of bytes for a weight.
+    left to `repack`. Raises FormatError for a weight that isn't finite, or has another number of bytes.
     """
     in_panels = panels(graph)
     buffers: dict[str, Buffer] = {}
@@ -77,9 +80,13 @@ def lay_out(graph: Graph, source: Source, device: Cpu) -> tuple[dict[str, Buffer
         kind = graph.types[name]
         raw = _whole(name, kind, source.raw(name))
         if name in in_panels:
-            packs.append(Pack(raw, kind, device.allocate(_bytes_in_panels(kind), owner=name)))
+            packs.append(Pack(name, raw, kind, device.allocate(_bytes_in_panels(kind), owner=name)))
             buffers[name] = packs[-1].target
         else:
+            if kind.dtype in WEIGHT_TYPES:
+                values = dequantise(raw, kind.dtype, (math.prod(dim.at({}) for dim in kind.shape),))
+                if not np.isfinite(values).all():
+                    raise _not_finite(name, values)
             buffers[name] = device.allocate(raw.nbytes, owner=name)
             device.copy_in(buffers[name], raw)
     return buffers, packs
@@ -97,10 +104,23 @@ def _whole(name: str, kind: ValueType, raw: NDArray[np.uint8]) -> NDArray[np.uin
     return raw
 
 
+def _not_finite(name: str, values: NDArray[np.float32], row: int | None = None) -> FormatError:
+    """The error about the first number that isn't finite, of a weight in one row or of one row of it."""
+    column = int(np.argmin(np.isfinite(values)))
+    return FormatError(
+        "a weight that isn't finite",
+        place=f"tensor {quote(name)}",
+        want="finite numbers",
+        got=f"{values[column]} at [{column if row is None else f'{row}, {column}'}]",
+        hint="the file is damaged, or was made from weights that were",
+    )
+
+
 @dataclass(frozen=True)
 class Pack:
     """One weight's way into panels."""
 
+    name: str
     raw: NDArray[np.uint8]
     kind: ValueType
     target: Buffer
@@ -112,15 +132,27 @@ class Pack:
         rows, columns = (dim.at({}) for dim in self.kind.shape)
         return self.raw, self.target.address, rows, columns
 
+    def fault(self, row: int) -> FormatError:
+        """The error about a row that isn't finite."""
+        rows, columns = (dim.at({}) for dim in self.kind.shape)
+        values = dequantise(self.raw.reshape(rows, -1)[row], self.kind.dtype, (columns,))
+        return _not_finite(self.name, values, row)
+
 
 def repack(packs: Sequence[Pack], device: Cpu, progress: LoadProgress | None = None) -> None:
-    """Fill the panels: nearly all of it native code, in which the interpreter is free for others."""
+    """Fill the panels: nearly all of it native code, in which the interpreter is free for others.
+
+    Raises FormatError for a weight that isn't finite.
+    """
     total = sum(pack.raw.nbytes for pack in packs)
     done = 0
     packs = sorted(packs, key=Pack.kernel)
     for kernel, wanted in groupby(packs, Pack.kernel):
         for share in _shares(wanted):
-            device.call_all(kernel, [pack.arguments() for pack in share])
+            found = device.call_all(kernel, [pack.arguments() for pack in share])
+            if found:
+                call, row = found
+                raise share[call].fault(row)
             done += sum(pack.raw.nbytes for pack in share)
             if progress:
                 progress(done, total)
@@ -128,7 +160,7 @@ def repack(packs: Sequence[Pack], device: Cpu, progress: LoadProgress | None = N
 
 def pack_kernel(dtype: DType) -> str:
     """The kernel that repacks a weight of this type."""
-    return f"pack.{dtype}" if dtype.quantised else f"pack.plain_{dtype.size}"
+    return f"pack.{dtype}"
 
 
 def _bytes_in_panels(kind: ValueType) -> int:
