@@ -9,7 +9,6 @@ Importing this takes milliseconds: what a model needs is imported when one is lo
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 from assay.errors import (
     AssayError,
@@ -24,6 +23,7 @@ from assay.errors import (
 )
 from assay.load import Progress, load
 
+TYPE_CHECKING = False  # typing's own takes milliseconds to import
 if TYPE_CHECKING:
     from assay.llm.answer import Completion, Timings, Usage
     from assay.llm.language_model import LanguageModel, Stream

@@ -16,7 +16,9 @@ raiser knows what; each outer layer adds where (`at`).
 
 from __future__ import annotations
 
-from typing import Self
+TYPE_CHECKING = False  # typing's own takes longer to import than all that stands here
+if TYPE_CHECKING:
+    from typing import Self
 
 
 class AssayError(Exception):

@@ -6,15 +6,11 @@ What a model takes is imported when one is loaded, so that `import assay` is qui
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-from assay import settings
-from assay.llm.options import Options
-
+TYPE_CHECKING = False  # typing's own takes milliseconds to import
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from assay.llm.language_model import LanguageModel
 
 
@@ -50,26 +46,23 @@ def load(
 
     Raises ModelNotFoundError, FormatError, ContractError, HardwareFault or RequestError.
     """
+    from assay import settings
+    from assay.llm.options import Options
+
     progress = progress or Progress()
+    settings.check()
     threads = settings.THREADS.get() if threads is None else threads
     options = Options(activations, context, cache_tokens, budget, threads)
-    with _paused_collector():
+    # Loading makes a hundred thousand objects that stay; to look among them for garbage again and again takes
+    # longer than to parse the file.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
         from assay.hub.pull import resolve
         from assay.llm import loader
 
         path = resolve(name, progress.download)
         return loader.load(path, options, progress.compile, progress.weights)
-
-
-@contextmanager
-def _paused_collector() -> Iterator[None]:
-    """Loading makes a hundred thousand objects that stay; to look among them for garbage again and again
-    takes longer than to parse the file.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
     finally:
-        if enabled:
+        if collecting:
             gc.enable()

@@ -10,33 +10,35 @@ from typing import Generic, TypeVar
 
 from assay.errors import RequestError
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 @dataclass(frozen=True)
-class Setting(Generic[T]):
+class Setting(Generic[T_co]):
     """One variable: its name, how its text becomes a value, its default and its meaning."""
 
     name: str
-    parse: Callable[[str], T]
-    default: Callable[[], T]
+    parse: Callable[[str], T_co]
+    default: Callable[[], T_co]
     help: str
     want: str
 
-    def get(self) -> T:
-        """The value now in force. Raises RequestError when the text can't be parsed."""
+    def get(self) -> T_co:
+        """The value now in force. Raises RequestError when the text can't be parsed, or nothing is set and
+        there is no default here.
+        """
         text = os.environ.get(self.name)
-        if text is None or text == "":
-            return self.default()
         try:
-            return self.parse(text)
+            return self.parse(text) if text else self.default()
         except ValueError as error:
             raise RequestError(
-                "a setting can't be read",
+                "a setting can't be read" if text else "a setting has no default here",
                 place=self.name,
                 want=self.want,
-                got=repr(text),
-                hint=f"unset {self.name} for the default, or see `assay settings`",
+                got=repr(text) if text else str(error),
+                hint=f"unset {self.name} for the default, or see `assay settings`"
+                if text
+                else f"set {self.name}",
             ) from error
 
 
@@ -45,6 +47,18 @@ def child_environment(without: str, changes: Mapping[str, str]) -> dict[str, str
     made.
     """
     return {name: value for name, value in os.environ.items() if not name.startswith(without)} | dict(changes)
+
+
+def check() -> None:
+    """Read every setting. Raises RequestError for the first that can't be read."""
+    for setting in ALL:
+        setting.get()
+
+
+def unknown() -> list[str]:
+    """The variables of this environment that have our prefix and that nothing reads."""
+    known = {setting.name for setting in ALL}
+    return sorted(name for name in os.environ if name.startswith("ASSAY_") and name not in known)
 
 
 def _one_of(*choices: str) -> Callable[[str], str]:
@@ -56,26 +70,38 @@ def _one_of(*choices: str) -> Callable[[str], str]:
     return parse
 
 
+def _switch(text: str) -> bool:
+    return _one_of("0", "1")(text) == "1"
+
+
 def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
+    # int() also takes spaces, underscores and the digits of all scripts.
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
         raise ValueError(text)
-    return value
+    return int(text)
+
+
+def _path(text: str) -> Path:
+    if not text.isprintable():
+        raise ValueError(f"{text!r} has characters that can't be printed")
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"{text!r}: {error}") from error
 
 
 def _cache_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or ""
-    return (Path(base) if base else Path.home() / ".cache") / "assay"
+    return _path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "assay"
 
 
 CPU_LEVELS = ("host", "avx512", "avx2", "baseline")
 
 CACHE = Setting(
     "ASSAY_CACHE",
-    lambda text: Path(text).expanduser(),
+    _path,
     _cache_folder,
     "folder of models and compiled kernels",
-    "a path",
+    "a path of printable characters, after ~ a user's name or nothing",
 )
 THREADS = Setting(
     "ASSAY_THREADS",
@@ -91,19 +117,12 @@ CPU = Setting(
     "instruction set that kernels are compiled for",
     " | ".join(CPU_LEVELS),
 )
-KERNELS = Setting(
-    "ASSAY_KERNELS",
-    _one_of("native", "reference"),
-    lambda: "native",
-    "native code, or every node's NumPy reference",
-    "native | reference",
-)
-LOG = Setting(
-    "ASSAY_LOG",
-    _one_of("debug", "info", "warning", "error"),
-    lambda: "warning",
-    "least level that is logged",
-    "debug | info | warning | error",
+DEBUG = Setting(
+    "ASSAY_DEBUG",
+    _switch,
+    lambda: False,
+    "1 shows where an error was raised, as Python's traceback, before its text",
+    "0 | 1",
 )
 
-ALL: tuple[Setting[Path] | Setting[int] | Setting[str], ...] = (CACHE, THREADS, CPU, KERNELS, LOG)
+ALL: tuple[Setting[object], ...] = (CACHE, THREADS, CPU, DEBUG)

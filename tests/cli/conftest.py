@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 import assay
-from assay.cli import main
+from assay.cli.dispatch import execute
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ def cli(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> C
     def run(*arguments: str, stdin: bytes = b"") -> Outcome:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8"))
         capfd.readouterr()
-        code = main(arguments)
+        code = execute(arguments)
         captured = capfd.readouterr()
         return Outcome(code, captured.out, captured.err)
 

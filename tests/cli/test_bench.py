@@ -9,6 +9,7 @@ import pytest
 from assay.cli import machine
 from assay.cli.machine import Limits
 from assay.cli.work import Work, work_of
+from assay.kernels import target
 
 LIMITS = Limits(memory=10e9, cache=100e9, float32=100e9, int8=1000e9)
 
@@ -60,7 +61,7 @@ def test_kernels_cover_the_whole_step(cli, loaded) -> None:
 
 def test_kernels_are_a_table_for_people(cli, loaded) -> None:
     text = cli("bench", "kernels", "smollm2", "--tokens", "1", "--repeats", "1").out
-    assert "a step of 1 tokens after 512" in text
+    assert "a step of 1 token after 512" in text
     assert "attention.float16" in text and "513 keys" in text
 
 
@@ -90,3 +91,21 @@ def test_the_least_time_is_that_of_the_scarcest() -> None:
     assert Work("", False, 1000, 50, 0).least_seconds(LIMITS) == (pytest.approx(1e-8), "float32")
     assert Work("", False, 0, 1000, 1000).least_seconds(LIMITS) == (pytest.approx(1e-7), "memory")
     assert Work("", False, 0, 0, 1000).least_seconds(LIMITS) == (pytest.approx(1e-8), "cache")
+
+
+def test_more_tokens_than_the_model_has_room_for_name_the_options(cli, loaded) -> None:
+    outcome = cli("bench", "llm", "smollm2", "--prompt", "99999")
+    assert outcome.code == 2
+    assert outcome.err == (
+        "assay: --prompt, --generate: too many tokens for this model\n"
+        "  wanted at most 1,024 together\n  got    99,999 of the prompt and 128 new ones\n"
+    )
+
+
+def test_a_target_that_the_processor_lacks_names_the_option(cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target, "host", lambda: target.Target("host", "old", ""))
+    monkeypatch.setattr("assay.cli.bench_kernels._in_child", None)
+    outcome = cli("bench", "kernels", "smollm2", "--targets", "host,avx2")
+    assert outcome.code == 1
+    assert outcome.err.startswith("assay: --targets: this processor can't run the kernels asked for\n")
+    assert "ASSAY_CPU" not in outcome.err and "old without" in outcome.err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -59,6 +60,7 @@ class Model:
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> Model:
     made = Model()
+    monkeypatch.setattr("assay.cli.model.resolve", lambda name, progress: Path(name))
     monkeypatch.setattr("assay.cli.model.load", lambda name, **options: made)
     return made
 
@@ -79,9 +81,17 @@ def test_each_answer_ends_with_its_speed(cli, model: Model) -> None:
     assert outcome.err == "[2 tokens, 1.0 tokens/s, first after 0.50 s]\n"
 
 
+def test_a_seed_that_is_drawn_is_told_where_it_matters(cli, model: Model) -> None:
+    drawn = cli("chat", "smollm2", "--temperature", "0.5", stdin=b"one\n")
+    assert drawn.err == "[2 tokens, 1.0 tokens/s, first after 0.50 s, seed 0]\n"
+    given = cli("chat", "smollm2", "--temperature", "0.5", "--seed", "0", stdin=b"one\n")
+    assert given.err == "[2 tokens, 1.0 tokens/s, first after 0.50 s]\n"
+
+
 def test_reset_forgets_all_but_the_system_message(cli, model: Model) -> None:
-    cli("chat", "smollm2", "--system", "S", stdin=b"one\n/reset\ntwo\n")
+    outcome = cli("chat", "smollm2", "--system", "S", stdin=b"one\n/reset\ntwo\n")
     assert model.conversations[-1] == [("system", "S"), ("user", "two")]
+    assert "The conversation is forgotten." in outcome.err
 
 
 def test_exit_leaves_and_nothing_after_it_is_read(cli, model: Model) -> None:
@@ -92,7 +102,7 @@ def test_exit_leaves_and_nothing_after_it_is_read(cli, model: Model) -> None:
 def test_help_and_near_misses_of_orders(cli, model: Model) -> None:
     outcome = cli("chat", "smollm2", stdin=b"/help\n/rest\n")
     assert all(order in outcome.out for order in ("/help", "/reset", "/exit"))
-    assert "no such order: /rest; did you mean /reset" in outcome.err
+    assert "no such order: /rest; did you mean /reset or /exit?; /help lists them" in outcome.err
     assert model.conversations == []
 
 

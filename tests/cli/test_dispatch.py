@@ -8,8 +8,11 @@ from importlib.metadata import entry_points
 import pytest
 
 import assay
+from assay import settings
+from assay.cli.command import CODES
 from assay.cli.dispatch import COMMANDS, command
 from assay.errors import FormatError, RequestError
+from houserules.sources import REPOSITORY
 
 
 def test_the_installed_script_is_this_main() -> None:
@@ -30,7 +33,7 @@ def test_no_command_is_a_usage_error_that_shows_the_overview(cli) -> None:
     assert cli().out == cli("help").out
 
 
-@pytest.mark.parametrize("option", ["--version", "-V"])
+@pytest.mark.parametrize("option", ["--version", "-V", "-v"])
 def test_the_version(cli, option: str) -> None:
     assert cli(option).out == f"assay {assay.__version__}\n"
 
@@ -57,6 +60,14 @@ def test_a_family_without_its_command_lists_it(cli) -> None:
     outcome = cli("bench", "--help")
     assert outcome.code == 0
     assert "bench llm" in outcome.out and "bench kernels" in outcome.out and "doctor" not in outcome.out
+    assert outcome.out.startswith("usage: assay bench COMMAND …\n")
+    assert "\nassay bench COMMAND --help explains" in outcome.out
+
+
+def test_the_exit_codes_are_the_readmes(cli) -> None:
+    readme = " ".join((REPOSITORY / "README.md").read_text().split())
+    assert f"Exit codes: {CODES}." in readme
+    assert f"\nExit codes: {CODES}.\n" in cli("--help").out
 
 
 @pytest.mark.parametrize(
@@ -68,6 +79,12 @@ def test_a_family_without_its_command_lists_it(cli) -> None:
         (["run", "smollm2", "hi", "--max-token", "3"], "no such option: --max-token", "--max-tokens"),
         (["show", "smollm2", "--plam"], "no such option: --plam", "--plan"),
         (["run", "smollm2", "hi", "--sed=3"], "no such option: --sed", "--seed"),
+        # What a word begins comes before what it resembles.
+        (["run", "smollm2", "hi", "--temp", "0.5"], "no such option: --temp", "--temperature?"),
+        (["run", "smollm2", "--max"], "no such option: --max", "--max-tokens?"),
+        (["bench", "llm", "smollm2", "--gen=3"], "no such option: --gen", "--generate?"),
+        (["bench", "ker"], "no such command: bench ker", "bench kernels?"),
+        (["doc"], "no such command: doc", "doctor?"),
     ],
 )
 def test_near_misses_of_commands_and_options_are_usage_errors(
@@ -91,6 +108,10 @@ def test_near_misses_of_models_and_operators_are_the_answer_no(cli, line: list[s
 
 def test_what_is_far_from_everything_gets_no_suggestion(cli) -> None:
     assert cli("qqqqqq").err == "assay: no such command: qqqqqq\n  hint   assay --help\n"
+    assert cli("bench", "qqqqqq").err == (
+        "assay: no such command: bench qqqqqq\n"
+        "  hint   there is bench llm and bench kernels; assay bench --help\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -110,6 +131,57 @@ def test_a_wrong_command_line_is_a_usage_error(cli, line: list[str]) -> None:
     outcome = cli(*line)
     assert outcome.code == 2 and outcome.out == ""
     assert outcome.err.startswith("assay ")
+    hint = outcome.err.splitlines()[-1]
+    assert hint.startswith("  hint   ") and hint.endswith(" --help")
+    assert "argument -" not in outcome.err and "invalid" not in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        (["run", "smollm2", "hi", "--temperature", "abc"], "--temperature: not a number\n  wanted a number"),
+        (
+            ["run", "smollm2", "hi", "--threads", "two"],
+            "--threads: not such an integer\n  wanted an integer of",
+        ),
+        (["run", "smollm2", "hi", "--threads", "9" * 5000], "--threads: not such an integer"),
+        (["show", "smollm2", "--activations", "int4"], "--activations: no such choice; did you mean int8?\n"),
+        (["bench", "kernels", "x", "--targets", "avx2,sse"], "--targets: no such choice\n  wanted host | "),
+        (["run", "smollm2", "hi", "--seed"], "--seed: a value is missing\n"),
+        (
+            ["run", "smollm2", "hi", "--stop", "-x"],
+            "--stop: a value is missing\n  hint   --stop=-x if that is",
+        ),
+        (["run", "smollm2", "hi", "--json=3"], "--json: this takes no value: '3'\n"),
+        (["run"], "not given: MODEL, PROMPT\n"),
+        (
+            ["run", "smollm2", "-x"],
+            "no such option: -x\n  hint   -- goes before a prompt that begins with -: ",
+        ),
+        (["run", "smollm2", "why", "not"], "one argument too many: 'not'\n  hint   quote a prompt"),
+        (["contract", "a", "b"], "one argument too many: 'b'\n  hint   assay contract --help\n"),
+        (["settings", "foo"], "one argument too many: 'foo'\n  hint   assay settings --help\n"),
+        (["doctor", "foo"], "one argument too many: 'foo'\n  hint   assay doctor --help\n"),
+    ],
+)
+def test_a_wrong_command_line_is_told_in_the_form_of_all_errors(cli, line: list[str], what: str) -> None:
+    words = 2 if line[0] == "bench" else 1
+    assert cli(*line).err.startswith(f"assay {' '.join(line[:words])}: {what}")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["smollm2", "-1 is less than 0"],
+        ["smollm2", "- a list"],
+        ["smollm2", "--is this = that?"],
+        ["smollm2", "-5"],
+        ["smollm2", "--", "-x"],
+        ["--stop=-x", "smollm2", "--", "--temp"],
+    ],
+)
+def test_a_prompt_may_begin_with_a_dash(line: list[str]) -> None:
+    assert command("run").parser().read(line).prompt == line[-1]
 
 
 @pytest.mark.parametrize(("error", "code"), [(FormatError, 1), (RequestError, 2)])
@@ -123,6 +195,11 @@ def test_an_error_is_its_text_and_no_traceback(cli, monkeypatch, error: type[Exc
     assert outcome.err == "assay: file › tensor 3: broken\n  wanted a\n  got    b\n  hint   c\n"
 
 
-def test_a_setting_that_cannot_be_read_does_not_hide_the_error(cli, monkeypatch) -> None:
-    monkeypatch.setenv("ASSAY_LOG", "loud")
-    assert cli("contract", "linaer").code == 1
+@pytest.mark.parametrize("line", [["contract", "linear"], ["run", "nosuch", "hi"], ["show", "nosuch"]])
+def test_a_setting_that_cannot_be_read_is_refused_by_every_command(cli, monkeypatch, line: list[str]) -> None:
+    for setting in settings.ALL:
+        with monkeypatch.context() as patch:
+            patch.setenv(setting.name, "\n")
+            outcome = cli(*line)
+        assert outcome.code == 2 and outcome.out == ""
+        assert outcome.err.startswith(f"assay: {setting.name}: a setting can't be read\n")

@@ -7,15 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from assay import settings
 from assay.cli import doctor, machine
+from assay.cli.doctor import WRONG, Check
 
 
 def test_this_machine_is_fit(cli, smollm2: object) -> None:
     outcome = cli("doctor", "--json")
     findings = {finding["name"]: finding for finding in json.loads(outcome.out)}
-    assert [finding for finding in findings.values() if not finding["good"]] == []
+    assert [finding for finding in findings.values() if finding["state"] != "ok"] == []
     assert outcome.code == 0
-    names = ["python", "packages", "processor", "memory", "cache folder", "compiler", "threads", "models"]
+    names = [
+        "python", "packages", "settings", "processor", "memory", "cache folder", "compiler", "threads",
+        "models",
+    ]  # fmt: skip
     assert list(findings) == names
     assert "smollm2 is here and intact" in findings["models"]["found"]
 
@@ -57,9 +62,32 @@ def test_too_little_memory_is_wrong(cli, monkeypatch: pytest.MonkeyPatch) -> Non
     assert outcome.code == 1 and "0.1 GB" in outcome.out
 
 
+@pytest.mark.usefixtures("_only")
+@pytest.mark.parametrize("name", [setting.name for setting in settings.ALL])
+def test_one_fault_is_one_row_and_what_rests_on_it_is_skipped(
+    cli, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, "\n")
+    outcome = cli("doctor", "--json")
+    assert outcome.code == 1
+    states = {finding["name"]: finding["state"] for finding in json.loads(outcome.out)}
+    assert [check for check, state in states.items() if state == "WRONG"] == ["settings"]
+    skipped = ["processor", "cache folder", "compiler", "threads", "models"]
+    assert [check for check, state in states.items() if state == "skipped"] == skipped
+    lines = cli("doctor").out.splitlines()
+    assert sum(name in line for line in lines) == 2, "the row and what to do"
+
+
+def test_checks_need_only_checks_before_them() -> None:
+    before: list[str] = []
+    for check in doctor._checks(1):
+        assert set(check.needs) <= set(before)
+        before.append(check.name)
+
+
 def test_a_kernel_that_computes_wrongly_is_found() -> None:
-    finding = doctor._examine("kernel", lambda: str(doctor._norm(lambda *words: None)))
-    assert not finding.good and "computes wrongly" in finding.found
+    finding = doctor._examine(Check("kernel", lambda: str(doctor._norm(lambda *words: None))), {})
+    assert finding.state == WRONG and "computes wrongly" in finding.found
 
 
 def test_a_compiler_that_fails_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -67,5 +95,5 @@ def test_a_compiler_that_fails_is_found(monkeypatch: pytest.MonkeyPatch, tmp_pat
     (tmp_path / "numba.py").write_text("raise ImportError('planted')")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
-    finding = doctor._examine("compiler", doctor._compiler)
-    assert not finding.good and finding.fix
+    finding = doctor._examine(Check("compiler", doctor._compiler), {})
+    assert finding.state == WRONG and finding.fix

@@ -59,7 +59,7 @@ def test_an_error_of_a_model_is_exit_code_1_and_its_text(tmp_path: Path) -> None
 
 
 def test_debugging_shows_the_traceback_too(tmp_path: Path) -> None:
-    environment = {**os.environ, "ASSAY_LOG": "debug"}
+    environment = {**os.environ, "ASSAY_DEBUG": "1"}
     command = [*ASSAY, "run", str(tmp_path / "none.gguf"), "a secret"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 1

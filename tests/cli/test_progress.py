@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
+from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
+import assay
+from assay import Progress
 from assay.cli.progress import Bars
+from assay.kernels import cache
+from assay.runtime import cpu, executor, team
 
 
 class Terminal(io.StringIO):
@@ -37,6 +44,62 @@ def test_a_compilation_is_shown_from_its_start(monkeypatch: pytest.MonkeyPatch) 
     with Bars(delay=1000.0) as bars:
         bars.compile(3, 20, "")
     assert "compiling kernels" in terminal.getvalue() and "3 of 20" in terminal.getvalue()
+
+
+def test_a_bar_has_its_total_from_the_start_and_words_stand_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = shown(monkeypatch)
+    with Bars(delay=0.0) as bars:
+        for done in (0, 1, 93):
+            bars.download(done * 10**6, 93 * 10**6)
+        bars.say("loading the model")
+        for done in range(18):
+            bars.compile(done, 17, "")
+        bars.weights(0, 90 * 10**6)
+        bars.weights(90 * 10**6, 90 * 10**6)
+    text = terminal.getvalue()
+    figures = re.findall(r"\d+ of \d+ \w+", text)
+    assert {figure.partition(" of ")[2] for figure in figures} == {"93 MB", "17 kernels", "90 MB"}
+    words = (
+        "fetching the model",
+        "checking what",
+        "loading the model",
+        "compiling",
+        "loading the model",
+        "loading weights",
+    )
+    at = 0
+    for word in words:
+        at = text.index(word, at)
+    assert text.rindex("loading the model") > text.rindex("loading weights")
+    # One line at a time.
+    assert "\x1b[2A" not in text
+
+
+def test_words_alone_show_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = shown(monkeypatch)
+    with Bars(delay=0.0) as bars:
+        bars.say("loading the model")
+    assert terminal.getvalue() == ""
+
+
+def test_all_that_a_model_takes_is_compiled_together(
+    monkeypatch: pytest.MonkeyPatch, smollm2_path: Path
+) -> None:
+    asked: list[tuple[set[str], bool]] = []
+    real = cache.addresses
+
+    def addresses(names: Iterable[str], progress: cache.Progress | None = None) -> dict[str, int]:
+        listed = list(names)
+        asked.append((set(listed), progress is not None))
+        return real(listed, progress)
+
+    for module in (executor, cpu, team):
+        monkeypatch.setattr(module, "addresses", addresses)
+    lm = assay.load(smollm2_path, threads=2, progress=Progress())
+    lm.generate("Once upon a time", max_tokens=2)
+    (first, told), *later = asked
+    assert told and later
+    assert all(names <= first for names, _ in later)
 
 
 def test_a_quick_stage_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

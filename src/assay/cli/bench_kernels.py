@@ -6,7 +6,7 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from assay import settings
 from assay.cli import machine, options
 from assay.cli.command import GOOD, NO, Command, Parser
 from assay.cli.model import load_model
+from assay.errors import HardwareFault
 
 if TYPE_CHECKING:
     from assay.cli.machine import Limits
@@ -36,7 +37,7 @@ def _declare(parser: Parser) -> None:
     )
     parser.add_argument(
         "--targets",
-        type=_targets,
+        type=options.some_of(settings.CPU_LEVELS),
         metavar="NAME,…",
         help=f"instruction sets to compare: {', '.join(settings.CPU_LEVELS)} (ASSAY_CPU's)",
     )
@@ -46,18 +47,11 @@ def _declare(parser: Parser) -> None:
     parser.add_argument("--json", action="store_true", help="for programs")
 
 
-def _targets(text: str) -> tuple[str, ...]:
-    names = tuple(text.split(","))
-    for name in names:
-        if name not in settings.CPU_LEVELS:
-            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(settings.CPU_LEVELS)}")
-    return names
-
-
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.targets is None:
         found = [_measure(arguments)]
     else:
+        _require(arguments.targets)
         found = []
         for target in arguments.targets:
             # A process has one target: the same kernel for another one has the same symbol.
@@ -67,6 +61,18 @@ def _run(arguments: argparse.Namespace) -> int:
             found.append(answer)
     print(json.dumps(found) if arguments.json else "\n".join(line for one in found for line in _text(one)))
     return GOOD
+
+
+def _require(targets: Sequence[str]) -> None:
+    """Raise HardwareFault for a target that this processor lacks, before any other is measured."""
+    from assay.kernels.target import named
+
+    for target in targets:
+        try:
+            named(target)
+        except HardwareFault as fault:
+            fault.hint = "leave it out"
+            raise fault.at("--targets") from None
 
 
 def _in_child(arguments: argparse.Namespace, target: str) -> Found | None:
@@ -166,7 +172,7 @@ def _text(found: Found) -> Iterator[str]:
     for name in ("conditions", "limits"):
         yield name + ": " + ", ".join(f"{key} {value}" for key, value in found[name].items())
     for step in found["steps"]:
-        yield f"\na step of {step['tokens']} tokens after {step['past']}"
+        yield f"\na step of {step['tokens']} token{'s' * (step['tokens'] > 1)} after {step['past']}"
         yield _line("kernel", "shape", "launches", "ms", "GOP/s", "GB/s", "share of the limit")
         for row in step["kernels"]:
             share = row["share_of_limit"]

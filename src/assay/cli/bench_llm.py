@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from assay.cli import machine, options
 from assay.cli.command import GOOD, Command, Parser
 from assay.cli.model import load_model
+from assay.errors import RequestError
+from assay.kernels.sizes import PAGE
 
 if TYPE_CHECKING:
     from assay.graph.graph import Graph
@@ -39,6 +41,14 @@ def _declare(parser: Parser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     lm = load_model(arguments)
     engine, repeats = lm.engine, range(arguments.repeats)
+    room = min(engine.context, engine.pages.count * PAGE)
+    if arguments.prompt + arguments.generate > room:
+        raise RequestError(
+            "too many tokens for this model",
+            place="--prompt, --generate",
+            want=f"at most {room:,} together",
+            got=f"{arguments.prompt:,} of the prompt and {arguments.generate:,} new ones",
+        )
     device = engine.executor.device
     prompts = _prompts(max(arguments.batch), arguments.prompt, engine.vocabulary, arguments.seed)
     # Plans are made at their first use, which no figure is to hold.

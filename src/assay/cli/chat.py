@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from assay.cli import options
+from assay.cli import interrupt, options
 from assay.cli.command import GOOD, Command, Parser, near
 from assay.cli.model import load_model
 from assay.errors import RequestError
@@ -42,6 +41,13 @@ def _run(arguments: argparse.Namespace) -> int:
 
         print("/help explains, Ctrl-C stops an answer, Ctrl-D leaves.", file=sys.stderr)
     first: list[Message] = [{"role": "system", "content": arguments.system}] if arguments.system else []
+    with interrupt.raises():
+        _converse(lm, first, sampling)
+    return GOOD
+
+
+def _converse(lm: LanguageModel, first: list[Message], sampling: SamplingFields) -> None:
+    """Answer what the user types, to the end of the input; it begins with the messages `first`."""
     messages = list(first)
     for line in _lines():
         word = line.split()[0]
@@ -49,13 +55,13 @@ def _run(arguments: argparse.Namespace) -> int:
             break
         if word == "/reset":
             messages = list(first)
+            print("The conversation is forgotten.", file=sys.stderr)
         elif word == "/help":
             print("\n".join(f"{order:<7} {meaning}" for order, meaning in ORDERS.items()))
         elif word.startswith("/"):
-            print(f"no such order: {word}{near(word, ORDERS)}", file=sys.stderr)
+            print(f"no such order: {word}{near(word, ORDERS)}; /help lists them", file=sys.stderr)
         else:
             messages = _turn(lm, [*messages, {"role": "user", "content": line}], sampling)
-    return GOOD
 
 
 def _lines() -> Iterator[str]:
@@ -84,7 +90,15 @@ def _turn(lm: LanguageModel, messages: list[Message], sampling: SamplingFields) 
             raise
         print(f"assay: {error}\n  /reset forgets the conversation", file=sys.stderr)
         return messages[:-1]
-    with _interruptible() as stopped:
+    stopped: list[int] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        # A KeyboardInterrupt could come amid the engine's books. A second Ctrl-C doesn't wait for the token.
+        if stopped:
+            raise KeyboardInterrupt
+        stopped.append(number)
+
+    with interrupt.Calls(stop):
         for text in stream:
             sys.stdout.write(text)
             sys.stdout.flush()
@@ -93,32 +107,18 @@ def _turn(lm: LanguageModel, messages: list[Message], sampling: SamplingFields) 
         stream.close()
     answer = stream.completion
     print()
-    print(_summary(answer), file=sys.stderr, flush=True)
+    drawn = sampling["seed"] is None and sampling["temperature"] != 0
+    print(_summary(answer, drawn), file=sys.stderr, flush=True)
     return [*messages, {"role": "assistant", "content": answer.text}]
 
 
-def _summary(answer: Completion) -> str:
+def _summary(answer: Completion, drawn: bool) -> str:
+    """Speed, how it ended where that isn't plain, and the seed where it was `drawn` and matters."""
     count = len(answer.tokens)
     speed = answer.timings.tokens_per_second(count)
     text = f"[{count} tokens, {speed:.1f} tokens/s, first after {answer.timings.first_token:.2f} s"
-    return text + {"length": ", cut off", "cancelled": ", stopped"}.get(answer.finish_reason, "") + "]"
-
-
-@contextmanager
-def _interruptible() -> Iterator[list[int]]:
-    """Ctrl-C fills the list instead of raising amid the engine's books; a second one raises."""
-    stopped: list[int] = []
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        if stopped:
-            raise KeyboardInterrupt
-        stopped.append(number)
-
-    before = signal.signal(signal.SIGINT, stop)
-    try:
-        yield stopped
-    finally:
-        signal.signal(signal.SIGINT, before)
+    text += {"length": ", cut off", "cancelled": ", stopped"}.get(answer.finish_reason, "")
+    return text + (f", seed {answer.seed}]" if drawn else "]")
 
 
 COMMAND = Command(

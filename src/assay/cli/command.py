@@ -3,39 +3,99 @@
 from __future__ import annotations
 
 import argparse
-import difflib
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+from assay.cli import streams
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 GOOD, NO, USAGE = 0, 1, 2
-"""Exit codes: done; the answer is "no" or a model is at fault; the command line or the request is."""
+"""Exit codes: see `CODES`."""
+CODES = (
+    "0 good; 1 the answer is no, or a model or this machine is at fault; "
+    "2 the command line or the request is; 130 Ctrl-C"
+)
+_NUMBER = re.compile(r"-\d+|-\d*\.\d+")
+
+
+def meant(word: str, known: Iterable[str]) -> list[str]:
+    """Which names may have been meant by a word that is none of them: those that it begins, or close ones."""
+    names = list(known)
+    begun = [name for name in names if word.strip("-") and name.startswith(word)]
+    if begun:
+        return begun[:3]
+    import difflib
+
+    return difflib.get_close_matches(word, names, n=2, cutoff=0.6)
 
 
 def near(word: str, known: Iterable[str]) -> str:
-    """`; did you mean X?` for the names that are close to a word that is none of them, else nothing."""
-    found = difflib.get_close_matches(word, list(known), n=2, cutoff=0.6)
+    """`; did you mean X?` for those names, else nothing."""
+    found = meant(word, known)
     return f"; did you mean {' or '.join(found)}?" if found else ""
 
 
 class Parser(argparse.ArgumentParser):
-    """Reads one command's arguments. What it doesn't know ends with code 2 and the nearest that it does."""
+    """Reads one command's arguments. What it can't read ends with code 2, what was wanted, and a hint."""
 
     def read(self, arguments: Sequence[str]) -> argparse.Namespace:
         """The arguments' values. Raises SystemExit."""
+        before = ""
+        for word in arguments:
+            if word == "--":
+                break
+            self._refuse_unknown(word, before)
+            before = word
         found, unknown = self.parse_known_args(arguments)
-        for word in unknown:
-            option = word.partition("=")[0]
-            if option.startswith("-"):
-                self.error(f"no such option: {option}{near(option, self._option_string_actions)}")
         if unknown:
-            self.error(f"one argument too many: {unknown[0]!r} (quote a prompt that has spaces)")
+            hint = "quote a prompt that has spaces" if self._takes_prompt else ""
+            self.error(f"one argument too many: {unknown[0]!r}", hint)
         return found
 
-    def error(self, message: str) -> NoReturn:
-        print(f"{self.prog}: {message}\n  hint   {self.prog} --help", file=sys.stderr)
+    @property
+    def _takes_prompt(self) -> bool:
+        return any(action.dest == "prompt" and not action.option_strings for action in self._actions)
+
+    def _refuse_unknown(self, word: str, before: str) -> None:
+        """Raise SystemExit for a word that looks like an option and is none."""
+        option = word.partition("=")[0]
+        known = self._option_string_actions
+        if option in known or option in ("", "-") or not option.startswith("-"):
+            return
+        if " " in option or _NUMBER.fullmatch(word):
+            return
+        owner = known.get(before)
+        if owner is not None and owner.nargs is None:
+            self.error(f"{before}: a value is missing", f"{before}={word} if that is the value")
+        close = near(option, known)
+        dashed = f"-- goes before a prompt that begins with -: {self.prog} MODEL -- {word}"
+        self.error(f"no such option: {option}{close}", dashed if self._takes_prompt and not close else "")
+
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        """Print the help; argparse's own hides that it couldn't."""
+        (file or sys.stdout).write(self.format_help())
+
+    def error(self, message: str, hint: str = "") -> NoReturn:
+        """Say what is wrong, argparse's own texts in the form of all errors. Raises SystemExit."""
+        hint = f"{hint}; {self.prog} --help" if hint else f"{self.prog} --help"
+        streams.complain(f"{self.prog}: {_plain(message)}\n  hint   {hint}")
         raise SystemExit(USAGE)
+
+
+def _plain(message: str) -> str:
+    place, mark, what = message.removeprefix("argument ").partition(": ")
+    if place == "the following arguments are required":
+        return f"not given: {what}"
+    if what == "expected one argument":
+        what = "a value is missing"
+    elif what.startswith("ignored explicit argument"):
+        what = f"this takes no value: {what.rpartition(' ')[2]}"
+    return f"{place}{mark}{what}"
 
 
 @dataclass(frozen=True)

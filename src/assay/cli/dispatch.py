@@ -6,20 +6,20 @@ rich cost 150; rich is imported when a progress bar is shown.
 
 from __future__ import annotations
 
-import io
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from assay import __version__
-from assay.cli.command import GOOD, NO, USAGE, Command, near
+from assay import __version__, settings
+from assay.cli import streams
+from assay.cli.command import CODES, GOOD, NO, USAGE, Command, meant, near
 from assay.errors import AssayError, RequestError
 
 COMMANDS = (
     "run", "chat", "show", "pull", "contract", "bench llm", "bench kernels", "settings", "doctor",
 )  # fmt: skip
-INTERRUPTED = 130
+UNCHECKED = ("settings", "doctor")
+"""Commands that tell which settings can't be read; the others refuse to run with such."""
 
 
 def command(name: str) -> Command:
@@ -28,47 +28,42 @@ def command(name: str) -> Command:
     return found
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line, by default this process's, and return its exit code.
-
-    A Ctrl-C that the command leaves to us ends the process here, without waiting for threads that compile.
-    """
+def execute(arguments: Sequence[str]) -> int:
+    """Run a command line and return its exit code. Raises KeyboardInterrupt."""
     try:
-        return _guarded(list(sys.argv[1:] if arguments is None else arguments))
-    except KeyboardInterrupt:
-        print(file=sys.stderr, flush=True)
-        os._exit(INTERRUPTED)
-
-
-def _guarded(arguments: list[str]) -> int:
-    # A name or a token that the terminal's encoding lacks is shown escaped rather than not at all.
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
-    try:
-        try:
-            code = _dispatch(arguments)
-        except SystemExit as stop:
-            code = int(str(stop.code or GOOD))
+        code = _code(list(arguments))
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # The reader has seen enough. What is still buffered must not fail again when the stream is closed.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader has seen enough.
+        streams.silence(sys.stdout)
         return GOOD
+    except OSError:
+        fault = streams.fault()
+        if fault is None:
+            raise
+        streams.complain(f"assay: {fault}")
+        return NO
+
+
+def _code(arguments: list[str]) -> int:
+    try:
+        streams.prepare()
+        return _dispatch(arguments)
+    except SystemExit as stop:
+        return int(str(stop.code or GOOD))
     except AssayError as error:
         if _debugging():
             import traceback
 
-            traceback.print_exc()
-        print(f"assay: {error}", file=sys.stderr)
+            streams.complain(traceback.format_exc().rstrip())
+        streams.complain(f"assay: {error}")
         return USAGE if isinstance(error, RequestError) else NO
 
 
 def _debugging() -> bool:
-    from assay import settings
-
     try:
-        return settings.LOG.get() == "debug"
+        return settings.DEBUG.get()
     except RequestError:
         return False
 
@@ -77,34 +72,48 @@ def _dispatch(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(_overview(COMMANDS), end="")
         return GOOD if arguments else USAGE
-    if arguments[0] in ("-V", "--version"):
+    if arguments[0] in ("-v", "-V", "--version"):
         print(f"assay {__version__}")
         return GOOD
     for words in (2, 1):
         name = " ".join(arguments[:words])
         if name in COMMANDS:
             chosen = command(name)
-            return chosen.run(chosen.parser().read(arguments[words:]))
+            values = chosen.parser().read(arguments[words:])
+            if name not in UNCHECKED:
+                settings.check()
+            return chosen.run(values)
     family = [name for name in COMMANDS if name.startswith(f"{arguments[0]} ")]
     if family and (len(arguments) == 1 or arguments[1] in ("-h", "--help")):
-        print(_overview(family), end="")
+        print(_overview(family, arguments[0]), end="")
         return GOOD if len(arguments) > 1 else USAGE
-    wanted = " ".join(arguments[:2] if family else arguments[:1])
-    print(f"assay: no such command: {wanted}{near(wanted, COMMANDS)}\n  hint   assay --help", file=sys.stderr)
+    streams.complain(_unknown(arguments, family))
     return USAGE
 
 
-def _overview(names: Sequence[str]) -> str:
+def _unknown(arguments: Sequence[str], family: Sequence[str]) -> str:
+    """What to say of a command that there isn't; `family` are those that begin with its first word."""
+    if not family:
+        word = arguments[0]
+        return f"assay: no such command: {word}{near(word, COMMANDS)}\n  hint   assay --help"
+    first, second = arguments[:2]
+    found = meant(second, [name.partition(" ")[2] for name in family])
+    near_by = f"; did you mean {' or '.join(f'{first} {word}' for word in found)}?" if found else ""
+    known = "" if found else f"there is {' and '.join(family)}; "
+    return f"assay: no such command: {first} {second}{near_by}\n  hint   {known}assay {first} --help"
+
+
+def _overview(names: Sequence[str], family: str = "") -> str:
     width = max(map(len, names))
-    lines = [f"  {name:<{width}}  {command(name).summary}" for name in names]
+    words = f"assay {family} COMMAND" if family else "assay COMMAND"
     return "\n".join(
         [
-            "usage: assay COMMAND …",
+            f"usage: {words} …",
             "",
-            *lines,
+            *(f"  {name:<{width}}  {command(name).summary}" for name in names),
             "",
-            "assay COMMAND --help explains one command, assay --version says which Assay this is.",
-            "Exit codes: 0 good; 1 the answer is no, or a model is at fault; 2 the command line is.",
+            f"{words} --help explains one command, assay --version says which Assay this is.",
+            f"Exit codes: {CODES}.",
             "",
         ]
     )

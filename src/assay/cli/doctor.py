@@ -8,17 +8,18 @@ import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 
 from assay import settings
-from assay.cli import machine, options
+from assay.cli import interrupt, machine, options
 from assay.cli.command import GOOD, NO, Command, Parser
 from assay.cli.progress import Bars
-from assay.errors import AssayError, HardwareFault, KernelBuildError
+from assay.errors import AssayError, HardwareFault, KernelBuildError, RequestError
 
 PACKAGES = ("numpy", "numba", "llvmlite", "tokenizers", "jinja2", "rich")
+OK, WRONG, SKIPPED = "ok", "WRONG", "skipped"
 LEAST_MEMORY = 1 << 30
 """Bytes that the small models need, with their cache."""
 
@@ -30,47 +31,77 @@ def _declare(parser: Parser) -> None:
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check found. `fix` says what to do when it isn't good."""
+    """What one check found: its `state` is OK, WRONG, or SKIPPED where what it rests on is wrong. `fix` says
+    what to do.
+    """
 
     name: str
-    good: bool
+    state: str
     found: str
     fix: str = ""
 
 
+@dataclass(frozen=True)
+class Check:
+    """A check: `run` returns what it found or raises; it needs the checks of these names to be good."""
+
+    name: str
+    run: Callable[[], str]
+    needs: tuple[str, ...] = ()
+
+
+def _checks(threads: int | None) -> tuple[Check, ...]:
+    return (
+        Check("python", _python),
+        Check("packages", _packages),
+        Check("settings", _settings),
+        Check("processor", _processor, ("packages", "settings")),
+        Check("memory", _memory),
+        Check("cache folder", _cache, ("processor",)),
+        Check("compiler", _compiler, ("processor",)),
+        Check("threads", lambda: _threads(threads or settings.THREADS.get()), ("compiler", "cache folder")),
+        Check("models", _models, ("settings",)),
+    )
+
+
 def _run(arguments: argparse.Namespace) -> int:
-    threads = arguments.threads or settings.THREADS.get()
-    checks: dict[str, Callable[[], str]] = {
-        "python": _python,
-        "packages": _packages,
-        "processor": _processor,
-        "memory": _memory,
-        "cache folder": _cache,
-        "compiler": _compiler,
-        "threads": lambda: _threads(threads),
-        "models": _models,
-    }
-    findings = []
-    for name, check in checks.items():
-        findings.append(_examine(name, check))
+    findings: dict[str, Finding] = {}
+    for check in _checks(arguments.threads):
+        finding = findings[check.name] = _examine(check, findings)
         if not arguments.json:
-            finding = findings[-1]
-            print(f"{'ok   ' if finding.good else 'WRONG'} {name:<13} {finding.found}", flush=True)
+            print(f"{finding.state:<7} {finding.name:<13} {finding.found}", flush=True)
             if finding.fix:
-                print(f"      {'':<13} {finding.fix}")
+                print(f"{'':<7} {'':<13} {finding.fix}")
     if arguments.json:
-        print(json.dumps([vars(finding) for finding in findings]))
-    return GOOD if all(finding.good for finding in findings) else NO
+        print(json.dumps([vars(finding) for finding in findings.values()]))
+    return NO if any(finding.state == WRONG for finding in findings.values()) else GOOD
 
 
-def _examine(name: str, check: Callable[[], str]) -> Finding:
+def _examine(check: Check, before: Mapping[str, Finding]) -> Finding:
+    """What a check finds, or that a check that it needs, among those made before, isn't good."""
+    unmet = [name for name in check.needs if before[name].state != OK]
+    if unmet:
+        return Finding(check.name, SKIPPED, f"it needs: {', '.join(unmet)}")
     try:
-        return Finding(name, True, check())
+        return Finding(check.name, OK, check.run())
     except AssayError as error:
-        parts = (error.place, error.rule, error.want and f"wanted {error.want}", error.got)
-        return Finding(name, False, ": ".join(filter(None, parts)), error.hint)
+        parts = (
+            error.place,
+            error.rule,
+            error.want and f"wanted {error.want}",
+            error.got and f"got {error.got}",
+        )
+        return Finding(check.name, WRONG, ": ".join(filter(None, parts)), error.hint)
     except OSError as error:
-        return Finding(name, False, str(error))
+        return Finding(check.name, WRONG, str(error))
+
+
+def _settings() -> str:
+    settings.check()
+    stray = settings.unknown()
+    if stray:
+        raise RequestError("nothing reads this variable", place=stray[0], hint="see `assay settings`")
+    return "all can be read"
 
 
 def _python() -> str:
@@ -121,7 +152,7 @@ def _cache() -> str:
 
 def _compiler() -> str:
     """A kernel compiled in a cache of its own, by another process, and run there."""
-    with tempfile.TemporaryDirectory(prefix="assay-doctor-") as folder:
+    with interrupt.raises(), tempfile.TemporaryDirectory(prefix="assay-doctor-") as folder:
         child = subprocess.run(
             [sys.executable, "-m", "assay.cli.doctor"],
             env=settings.child_environment(settings.CACHE.name, {settings.CACHE.name: folder}),

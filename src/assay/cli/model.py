@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import argparse
 import gc
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from assay.cli import interrupt
 from assay.cli.progress import Bars
+from assay.hub.pull import resolve
 from assay.load import load
 
 if TYPE_CHECKING:
     from assay.llm.language_model import LanguageModel
+
+
+def find_model(name: str, progress: Bars) -> Path:
+    """The model's file, fetched where it isn't here. Ctrl-C leaves nothing half-fetched behind."""
+    with interrupt.raises():
+        path = resolve(name, progress.download)
+    progress.say("loading the model")
+    return path
 
 
 def load_model(arguments: argparse.Namespace) -> LanguageModel:
@@ -18,7 +29,7 @@ def load_model(arguments: argparse.Namespace) -> LanguageModel:
     gc.disable()
     with Bars() as progress:
         lm = load(
-            arguments.model,
+            find_model(arguments.model, progress),
             threads=arguments.threads,
             activations=arguments.activations,
             progress=progress,

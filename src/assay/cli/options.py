@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from assay.cli.command import Parser
+from assay.cli.command import Parser, near
 from assay.errors import RequestError
 from assay.llm.options import ACTIVATIONS
 
@@ -16,12 +16,17 @@ if TYPE_CHECKING:
 MODEL = "a name from the catalogue (smollm2), a path to a .gguf file, or pypi:package/path-in-wheel"
 
 
+def wrong(rule: str, want: str, text: str) -> argparse.ArgumentTypeError:
+    """What a type of argument raises for a text that it can't read."""
+    return argparse.ArgumentTypeError(str(RequestError(rule, want=want, got=repr(text))))
+
+
 def whole(low: int) -> Callable[[str], int]:
     """A type of argument: an integer of at least `low`."""
 
     def integer(text: str) -> int:
-        if not text.isascii() or not text.isdigit() or int(text) < low:
-            raise argparse.ArgumentTypeError(f"an integer of at least {low} is wanted, not {text!r}")
+        if not (text.isascii() and text.isdigit() and len(text) < 20) or int(text) < low:
+            raise wrong("not such an integer", f"an integer of at least {low}", text)
         return int(text)
 
     return integer
@@ -30,6 +35,31 @@ def whole(low: int) -> Callable[[str], int]:
 def wholes(low: int) -> Callable[[str], tuple[int, ...]]:
     """A type of argument: integers of at least `low`, with commas between."""
     parse = whole(low)
+    return lambda text: tuple(map(parse, text.split(",")))
+
+
+def number(text: str) -> float:
+    """A type of argument: a number."""
+    try:
+        return float(text)
+    except ValueError:
+        raise wrong("not a number", "a number", text) from None
+
+
+def one_of(names: Sequence[str]) -> Callable[[str], str]:
+    """A type of argument: one of these names."""
+
+    def name(text: str) -> str:
+        if text not in names:
+            raise wrong(f"no such choice{near(text, names)}", " | ".join(names), text)
+        return text
+
+    return name
+
+
+def some_of(names: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
+    """A type of argument: some of these names, with commas between."""
+    parse = one_of(names)
     return lambda text: tuple(map(parse, text.split(",")))
 
 
@@ -42,9 +72,15 @@ def add_model(parser: Parser) -> None:
         metavar="N",
         help="threads (default: all processors, or ASSAY_THREADS); the answer doesn't depend on it",
     )
+    add_activations(parser)
+
+
+def add_activations(parser: Parser) -> None:
+    """How linear maps and the cache are computed."""
     parser.add_argument(
         "--activations",
-        choices=ACTIVATIONS,
+        type=one_of(ACTIVATIONS),
+        metavar="|".join(ACTIVATIONS),
         default="int8",
         help="float32 is slower and exact to rounding (default: int8)",
     )
@@ -61,7 +97,7 @@ def add_sampling(parser: Parser, max_tokens: int) -> None:
     )
     parser.add_argument(
         "--temperature",
-        type=float,
+        type=number,
         default=0.0,
         metavar="X",
         help="0 takes the likeliest token, more varies (default: 0)",
@@ -70,7 +106,7 @@ def add_sampling(parser: Parser, max_tokens: int) -> None:
         "--top-k", type=whole(0), default=0, metavar="N", help="draw from the N likeliest (0: all)"
     )
     parser.add_argument(
-        "--top-p", type=float, default=1.0, metavar="X", help="draw from the likeliest with this probability"
+        "--top-p", type=number, default=1.0, metavar="X", help="draw from the likeliest with this probability"
     )
     parser.add_argument("--seed", type=whole(0), metavar="N", help="same seed, same answer (default: drawn)")
     parser.add_argument(
@@ -87,6 +123,6 @@ def sampling(arguments: argparse.Namespace) -> SamplingFields:
     try:
         Sampling(**fields)
     except RequestError as error:
-        error.place = f"--{error.place.replace('_', '-')}"
+        error.place = f"--{error.place.partition('[')[0].replace('_', '-')}"
         raise
     return fields

@@ -7,6 +7,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from assay.cli import interrupt
 from assay.load import Progress
 
 if TYPE_CHECKING:
@@ -21,14 +22,17 @@ A compilation always is.
 
 
 class Bars(Progress):
-    """Bars for what `load` tells, one for each stage. Silent when standard error is no terminal."""
+    """One line for what `load` is at: a bar, or a word between two of them. Silent when standard error is no
+    terminal.
+    """
 
     def __init__(self, delay: float = DELAY) -> None:
         self._delay = delay
         self._visible = sys.stderr.isatty()
         self._began: dict[str, float] = {}
         self._rich: Rich | None = None
-        self._tasks: dict[str, TaskID] = {}
+        self._stage = ""
+        self._task: TaskID | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -38,31 +42,48 @@ class Bars(Progress):
     ) -> None:
         if self._rich:
             self._rich.stop()
+            interrupt.hide_cursor(False)
 
     def download(self, done: int, total: int) -> None:
-        self._show("fetching the model", done / 1e6, total / 1e6, "MB")
+        self._show("fetching the model", done / 1e6, total / 1e6, "MB", then="checking what was fetched")
 
     def compile(self, done: int, total: int, name: str) -> None:
-        self._show("compiling kernels, once", done, total, "kernels", at_once=True)
+        self._show("compiling kernels, once", done, total, "kernels", then="loading the model", at_once=True)
 
     def weights(self, done: int, total: int) -> None:
-        self._show("loading weights", done / 1e6, total / 1e6, "MB")
+        self._show("loading weights", done / 1e6, total / 1e6, "MB", then="loading the model")
 
-    def _show(self, stage: str, done: float, total: float, unit: str, at_once: bool = False) -> None:
+    def say(self, what: str) -> None:
+        """Show what goes on now and can't be measured, if anything was shown before."""
+        if self._rich:
+            self._draw(self._rich, what)
+
+    def _show(
+        self, stage: str, done: float, total: float, unit: str, *, then: str, at_once: bool = False
+    ) -> None:
         if not self._visible:
             return
         now = time.monotonic()
         waited = now - self._began.setdefault(stage, now) >= self._delay
-        if not (waited or at_once or stage in self._tasks):
+        if not (waited or at_once or stage == self._stage):
             return
         if self._rich is None:
             self._rich = self._start()
-        if stage not in self._tasks:
-            self._tasks[stage] = self._rich.add_task(stage, unit=unit)
-        self._rich.update(self._tasks[stage], completed=done, total=total or None)
         if total and done >= total:
-            self._rich.remove_task(self._tasks.pop(stage))
             del self._began[stage]
+            self.say(then)
+        else:
+            figures = f"{done:.0f} of {total:.0f} {unit}" if total else f"{done:.0f} {unit}"
+            self._draw(self._rich, stage, done, total, figures)
+
+    def _draw(self, rich: Rich, stage: str, done: float = 0.0, total: float = 0.0, figures: str = "") -> None:
+        if stage != self._stage or self._task is None:
+            # A task is drawn as soon as it is added, so it has its total from the start.
+            task = rich.add_task(stage, total=total or None, figures=figures)
+            if self._task is not None:
+                rich.remove_task(self._task)
+            self._stage, self._task = stage, task
+        rich.update(self._task, completed=done, total=total or None, figures=figures)
 
     def _start(self) -> Rich:
         from rich.console import Console
@@ -72,9 +93,10 @@ class Bars(Progress):
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
-            TextColumn("{task.completed:.0f} of {task.total:.0f} {task.fields[unit]}"),
+            TextColumn("{task.fields[figures]}"),
             TimeElapsedColumn(),
         )
         rich = Rich(*columns, console=Console(stderr=True), transient=True)
+        interrupt.hide_cursor(True)
         rich.start()
         return rich

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 
-from assay.cli import options
+from assay.cli import options, streams
 from assay.cli.command import GOOD, Command, Parser
 from assay.cli.model import load_model
 from assay.errors import RequestError
@@ -37,6 +37,9 @@ def _run(arguments: argparse.Namespace) -> int:
             hint="--raw continues the prompt as it is",
         )
     stream = lm.stream(prompt if arguments.raw else [{"role": "user", "content": prompt}], **sampling)
+    if arguments.seed is None and arguments.temperature > 0 and not arguments.json:
+        # Before the answer: one that is interrupted can be had again too.
+        streams.complain(f"seed {stream.completion.seed}")
     last = ""
     for text in stream:
         if not arguments.json:
@@ -67,15 +70,21 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _prompt(text: str) -> str:
-    """The prompt: this text, or standard input's."""
+    """The prompt: this text, or standard input's. Raises RequestError for what is no text, or none."""
     try:
         if text == "-":
+            if sys.stdin.isatty():
+                streams.complain("assay: type the prompt; Ctrl-D on a line of its own ends it")
             text = sys.stdin.buffer.read().decode()
         text.encode()
     except UnicodeError as error:
         raise RequestError(
             "the prompt is not text", place="PROMPT", want="valid UTF-8", got=str(error)
         ) from None
+    if not text.strip():
+        raise RequestError(
+            "the prompt is empty", place="PROMPT", want="something to answer", got=repr(text[:40])
+        )
     return text
 
 
@@ -90,5 +99,6 @@ COMMAND = Command(
     ),
     _declare,
     _run,
-    "The same prompt, options and seed give the same answer, whatever the threads and the processor.",
+    "The same prompt, options and seed give the same answer, whatever the threads and the processor.\n"
+    "A seed that is drawn is told on standard error, or in the JSON.",
 )

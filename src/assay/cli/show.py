@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from assay.cli import options
 from assay.cli.command import GOOD, Command, Parser
+from assay.cli.model import find_model
 from assay.cli.progress import Bars
-from assay.llm.options import ACTIVATIONS
 
 if TYPE_CHECKING:
     from assay.compiler.plan import Plan
@@ -24,27 +25,26 @@ def _declare(parser: Parser) -> None:
     parser.add_argument("model", metavar="MODEL", help=options.MODEL)
     parser.add_argument("--plan", action="store_true", help="the plans of steps of 1 and 512 tokens instead")
     parser.add_argument("--json", action="store_true", help="for programs")
-    parser.add_argument("--activations", choices=ACTIVATIONS, default="int8", help="see assay run --help")
+    options.add_activations(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from assay.formats.gguf import open_gguf
     from assay.graph.listing import listing
-    from assay.hub.pull import resolve
     from assay.llm.loader import design
     from assay.llm.options import Options
 
     with Bars() as progress:
-        path = resolve(arguments.model, progress.download)
+        path = find_model(arguments.model, progress)
     with open_gguf(path) as file:
         graph = design(file, Options(arguments.activations)).graph
     if arguments.plan:
         plans = [_figures(plan) for plan in _plans(graph)]
         print(json.dumps(plans) if arguments.json else "\n".join(_table(plans)))
     elif arguments.json:
-        print(json.dumps(_graph(graph)))
+        print(json.dumps({"file": str(path), **_graph(graph)}))
     else:
-        print(listing(graph), end="")
+        print(listing(graph, str(path)), end="")
     return GOOD
 
 
@@ -62,22 +62,29 @@ def _figures(plan: Plan) -> dict[str, object]:
         "nodes": len(plan.graph.nodes),
         "tape": len(plan.launches),
         "barriers": sum(launch.barrier for launch in plan.launches),
-        "kernels": list(plan.kernels),
+        "kernels": dict(Counter(launch.kernel for launch in plan.launches)),
         "arena_bytes": plan.arena,
         "scratch_bytes_per_thread": plan.scratch,
     }
 
 
 def _table(plans: list[dict[str, object]]) -> Iterator[str]:
-    for name in plans[0]:
-        values = [figures[name] for figures in plans]
-        cells = [
-            f"{value:,}" if isinstance(value, int) else str(len(value)) if isinstance(value, list) else ""
-            for value in values
-        ]
-        if name == "step":
-            cells = [f"{tokens} tokens" for tokens in STEPS]
-        yield f"{name.replace('_', ' '):<24}" + "".join(f"{cell:>16}" for cell in cells)
+    """A column for each step: its figures, then how often it launches each kernel."""
+    yield _line("a step of", [f"{tokens} token{'s' * (tokens > 1)}" for tokens in STEPS])
+    for name, value in plans[0].items():
+        if isinstance(value, int):
+            yield _line(name.replace("_", " "), [f"{figures[name]:,}" for figures in plans])
+    yield ""
+    yield "launches of the tape, by kernel"
+    counts = [figures["kernels"] for figures in plans]
+    for kernel in dict.fromkeys(kernel for count in counts if isinstance(count, dict) for kernel in count):
+        yield _line(
+            f"  {kernel}", [f"{count.get(kernel, 0):,}" for count in counts if isinstance(count, dict)]
+        )
+
+
+def _line(name: str, cells: list[str]) -> str:
+    return f"{name:<28}" + "".join(f"{cell:>14}" for cell in cells)
 
 
 def _graph(graph: Graph) -> dict[str, object]:

@@ -22,13 +22,19 @@ class Header:
     tensors: dict[str, TensorInfo]
 
 
+def _shown(data: bytes) -> str:
+    """Bytes in hexadecimal, and as text where they are letters."""
+    text = data.decode("ascii", "replace")
+    return f"{data.hex(' ')} ({text})" if text.isascii() and text.isprintable() else data.hex(" ")
+
+
 def read_header(fd: int, size: int) -> Header:
     """The header of the `size` bytes behind `fd`. Raises FormatError, and OSError where reading fails."""
     cursor = Cursor(fd, size)
     cursor.place = "header"
     magic = cursor.take(4)
     if magic != types.MAGIC:
-        raise cursor.error("not a GGUF file", want=repr(types.MAGIC), got=repr(magic))
+        raise cursor.error("not a GGUF file", want=_shown(types.MAGIC), got=_shown(magic))
     version = cursor.u32()
     if version not in types.VERSIONS:
         swapped = version & 0xFFFF == 0 and version >> 24 in types.VERSIONS

@@ -19,9 +19,13 @@ from assay.graph.graph import AttributeValue, Graph, Node, ValueType
 from assay.graph.text import KEYWORDS, PLAIN, Cursor, literal, quote
 
 
-def listing(graph: Graph) -> str:
-    """The graph's lines, numbered from 1; `parse` reads them back."""
-    return "".join(f"{number:>5}  {line}\n" for number, line in enumerate(_lines(graph), start=1))
+def listing(graph: Graph, file: str = "") -> str:
+    """The graph's lines, numbered from 1; `parse` reads them back. The first can name the graph's `file`."""
+    comment = f"  # {quote(file)}" if file else ""
+    return "".join(
+        f"{number:>5}  {line}{comment if number == 1 else ''}\n"
+        for number, line in enumerate(_lines(graph), start=1)
+    )
 
 
 def line_of(graph: Graph, node: Node) -> int:
@@ -91,6 +95,8 @@ class _Reader:
         self.section = section
         if kind == "graph":
             self.name.append(line.name())
+            if line.accept("#"):
+                line.name()
         elif kind == "output":
             self.names[kind].append(line.name())
         elif kind == "node":

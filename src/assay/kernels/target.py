@@ -47,7 +47,15 @@ def host() -> Target:
 
 def current() -> Target:
     """The target that ASSAY_CPU asks for. Raises HardwareFault when this processor lacks it."""
-    level = settings.CPU.get()
+    try:
+        return named(settings.CPU.get())
+    except HardwareFault as fault:
+        fault.hint = f"unset {settings.CPU.name} to compile for this processor"
+        raise fault.at(settings.CPU.name) from None
+
+
+def named(level: str) -> Target:
+    """The target of one of the levels of ASSAY_CPU. Raises HardwareFault when this processor lacks it."""
     if level == "host":
         return host()
     target = LEVELS[level]
@@ -55,9 +63,7 @@ def current() -> Target:
     if missing:
         raise HardwareFault(
             "this processor can't run the kernels asked for",
-            place=settings.CPU.name,
             want=f"{level}: {target.features}",
             got=f"{host().cpu} without {', '.join(missing)}",
-            hint=f"unset {settings.CPU.name} to compile for this processor",
         )
     return target

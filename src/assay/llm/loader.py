@@ -28,6 +28,7 @@ from assay.models.llama_gguf import from_gguf
 from assay.ops import contract
 from assay.runtime.cpu import Cpu
 from assay.runtime.executor import Executor
+from assay.runtime.team import Team
 from assay.runtime.weights import lay_out, pack_kernel, panels, repack
 from assay.tensor.buffer import Buffer
 from assay.tensor.dtype import F16, F32
@@ -75,7 +76,7 @@ def load(path: Path, options: Options, compiled: Compiled, loaded: Loaded) -> La
     """
     with open_gguf(path) as file, _naming(path):
         made = design(file, options)
-        device = Cpu(options.threads, progress=compiled)
+        device = Cpu(options.threads)
         weights: dict[str, Buffer] = {}
         executor = _executor(made.graph, device, weights, compiled)
         source = _Weights(file, llama.computed(made.model))
@@ -135,7 +136,7 @@ def _executor(graph: Graph, device: Cpu, weights: Mapping[str, Buffer], compiled
     states = {name: device.reserve(graph.types[name].nbytes({}), owner=name) for name in graph.states}
     executor = Executor(graph, device, weights, states, engines.buckets())
     packing = {pack_kernel(graph.types[name].dtype) for name in panels(graph)}
-    executor.prepare([{"T": 1, "S": 1, "R": 1}], compiled, also=sorted(packing))
+    executor.prepare([{"T": 1, "S": 1, "R": 1}], compiled, also=[*sorted(packing), *Team.KERNELS])
     return executor
 
 

@@ -31,12 +31,13 @@ class Cpu:
         progress: Progress | None = None,
     ) -> None:
         """`capacity` is each pool's, by default the machine's memory; `guard` puts red zones around each
-        buffer.
+        buffer. `progress` hears of kernels that a call compiles.
         """
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         self.pool = Pool(capacity or memory, guard=guard)
         self._sparse = Pool(capacity or memory, huge_pages=False, guard=guard)
-        self.team = Team(threads, progress)
+        self.team = Team(threads)
+        self._progress = progress
 
     def allocate(self, nbytes: int, *, owner: str, alignment: int = 64) -> Buffer:
         return self.pool.allocate(nbytes, owner=owner, alignment=alignment)
@@ -73,7 +74,7 @@ class Cpu:
             [(counters + LINE * index, *map(word, call)) for index, call in enumerate(calls)], np.int64
         )
         entries = np.zeros((len(calls), ENTRY_BYTES // 8), np.int64)
-        entries[:, 0] = addresses([kernel])[kernel]
+        entries[:, 0] = addresses([kernel, *Team.KERNELS], self._progress)[kernel]
         entries[:, 1] = words.ctypes.data + words.itemsize * words.shape[1] * np.arange(len(calls))
         fault = self.team.run(entries.ctypes.data, len(calls), counters)
         if not fault:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import HardwareFault
-from assay.kernels.cache import Progress, addresses
+from assay.kernels.cache import addresses
 from assay.kernels.call import ENTRY
 from assay.kernels.control import CONTROL
 
@@ -28,7 +28,10 @@ class Team:
     free.
     """
 
-    def __init__(self, nthreads: int, progress: Progress | None = None) -> None:
+    KERNELS = ("team.lead", "team.work", "team.dismiss")
+    """Compiled at the first run, unless that was done before."""
+
+    def __init__(self, nthreads: int) -> None:
         if nthreads < 1:
             raise ValueError(f"a team of {nthreads} threads")
         if platform.system() != "Linux" or platform.machine() not in _FUTEX_YIELD:
@@ -38,8 +41,7 @@ class Team:
                 got=f"{platform.system()} on {platform.machine()}",
             )
         self.nthreads = nthreads
-        entries = addresses(["team.lead", "team.work", "team.dismiss"], progress)
-        self._lead, self._work, self._dismiss = (ENTRY(address) for address in entries.values())
+        self._entries: list[Callable[[int, int, int], None]] = []
         self._lock = threading.Lock()
         self._process = -1
         self._end: weakref.finalize[..., Team] | None = None
@@ -79,6 +81,9 @@ class Team:
         futex, sched_yield = _FUTEX_YIELD[platform.machine()]
         self._control[CONTROL.FUTEX // 8] = futex
         self._control[CONTROL.YIELD // 8] = sched_yield
+        if not self._entries:
+            self._entries = [ENTRY(address) for address in addresses(self.KERNELS).values()]
+        self._lead, self._work, self._dismiss = self._entries
         workers: list[threading.Thread] = []
         end = weakref.finalize(self, _stop, os.getpid(), self._control, self._dismiss, self.nthreads, workers)
         for tid in range(1, self.nthreads):
