@@ -20,7 +20,6 @@ from assay.runtime.cpu import Cpu
 from assay.runtime.executor import Executor
 from assay.runtime.weights import load
 from assay.tensor.buffer import Buffer
-from assay.tensor.dtype import Q4_1
 
 SEED = 20260710
 POISON = 0xFF
@@ -203,8 +202,9 @@ def weight_numbers(array: Array, kind: ValueType) -> Array:
 
 def weight_terms(array: Array, kind: ValueType) -> Array:
     """The magnitudes of what a weight's numbers are sums of: |scale · integer| + |minimum|, or |number|."""
-    if kind.dtype is Q4_1:
-        blocks = np.ascontiguousarray(array).reshape(-1, Q4_1.size).copy()
-        blocks[:, [1, 3]] &= 0x7F  # the signs of scale and minimum, float16 in two bytes each
-        array = blocks
+    if "m" in dict(kind.dtype.fields):
+        array = np.ascontiguousarray(array).reshape(-1, kind.dtype.size).copy()
+        record = array.view(kind.dtype.layout)
+        for name in ("d", "m"):
+            record[name] = np.abs(record[name])
     return np.abs(weight_numbers(array, kind))

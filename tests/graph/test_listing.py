@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from assay.errors import FormatError
 from assay.graph.dim import Dim
 from assay.graph.graph import AttributeValue, Graph, Node, ValueType
-from assay.graph.listing import line_of, listing, parse
+from assay.graph.listing import first_node_line, listing, parse
 from assay.tensor.dtype import ALL, F32, I64
 
 TINY = Graph(
@@ -61,8 +61,7 @@ def test_text() -> None:
 
 def test_line_numbers() -> None:
     lines = listing(TINY).splitlines()
-    for node in TINY.nodes:
-        number = line_of(TINY, node)
+    for number, node in enumerate(TINY.nodes, start=first_node_line(TINY)):
         assert lines[number - 1].startswith(f"{number:>5}  ")
         assert f"{node.op}(" in lines[number - 1]
 

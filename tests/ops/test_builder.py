@@ -142,10 +142,3 @@ def test_outputs_are_values_that_stay() -> None:
     builder.op("toy_write", state, x, slots)
     with pytest.raises(ContractError, match="state read after its change"):
         builder.graph()
-
-
-def test_type_of() -> None:
-    builder = Builder("g")
-    assert builder.type_of(builder.input("x", F32, "2*T", 4)) == ValueType.of(F32, "2*T", 4)
-    with pytest.raises(KeyError):
-        builder.type_of("y")

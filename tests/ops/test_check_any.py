@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from assay.graph.dim import Dim
 from assay.graph.graph import AttributeValue, Graph, Node, ValueType
 from assay.ops import registry
-from assay.ops.contract import check, resolve
+from assay.ops.contract import check
 from assay.ops.operator import Attribute, Operator, Port
+from assay.ops.resolution import resolve
 from assay.tensor.dtype import ALL
 
 NAMES = [f"v{n}" for n in range(12)]

@@ -9,9 +9,10 @@ import pytest
 from assay.errors import ContractError
 from assay.graph.dim import Dim
 from assay.graph.graph import AttributeValue, Graph, Node, ValueType
-from assay.graph.listing import line_of, parse
+from assay.graph.listing import listing, parse
 from assay.ops import registry
-from assay.ops.contract import check, require, resolve
+from assay.ops.contract import check, require
+from assay.ops.resolution import resolve
 from assay.tensor.dtype import F16, F32, I64, Q8_0
 from toys import WRITE
 
@@ -366,6 +367,9 @@ def test_a_fault_hides_none_below_it() -> None:
 
 def test_places_are_the_lines_of_the_listing() -> None:
     graph = parse(GOOD)
-    assert [line_of(graph, node) for node in graph.nodes] == [8, 9, 10, 11, 12]
-    with pytest.raises(ValueError, match="not a node of tiny"):
-        line_of(graph, replace(graph.nodes[0]))
+    lines = listing(graph).splitlines()
+    for index, node in enumerate(graph.nodes):
+        wrong = replace(node, attributes={**node.attributes, "odd": 1})
+        (error,) = check(replace(graph, nodes=(*graph.nodes[:index], wrong, *graph.nodes[index + 1 :])))
+        number = int(error.place.split(" › ")[1].removeprefix("line "))
+        assert lines[number - 1].startswith(f"{number:>5}  ") and f"= {node.op}(" in lines[number - 1]

@@ -49,20 +49,6 @@ class GgufFile:
             return value
         raise self._unexpected(key, kind.__name__)
 
-    def expect_strings(self, key: str) -> tuple[str, ...]:
-        """The value of `key`, an array of strings."""
-        value = self.metadata.get(key)
-        if not isinstance(value, tuple) or not all(type(item) is str for item in value):
-            raise self._unexpected(key, "an array of strings")
-        return value  # type: ignore[return-value]  # mypy doesn't narrow a tuple's items through all()
-
-    def expect_numbers(self, key: str, kind: str) -> npt.NDArray[np.generic]:
-        """The value of `key`, an array of numbers whose NumPy kind is a letter of `kind` ("iu", "f", "b")."""
-        value = self.metadata.get(key)
-        if not isinstance(value, np.ndarray) or value.dtype.kind not in kind:
-            raise self._unexpected(key, f"an array of numbers of kind {' or '.join(kind)}")
-        return value
-
     def require_architecture(self, supported: Sequence[str]) -> str:
         """The file's architecture, which must be one of those supported."""
         name = self.expect("general.architecture", str)

@@ -84,11 +84,6 @@ class Graph:
         object.__setattr__(self, "types", MappingProxyType(dict(self.types)))
 
     @cached_property
-    def producers(self) -> Mapping[str, Node]:
-        """The node that makes each value which a node makes."""
-        return {output: node for node in self.nodes for output in node.outputs}
-
-    @cached_property
     def uses(self) -> Mapping[str, tuple[Node, ...]]:
         """The nodes that read each value, in order."""
         found: dict[str, list[Node]] = {}

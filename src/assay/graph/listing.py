@@ -28,14 +28,6 @@ def listing(graph: Graph, file: str = "") -> str:
     )
 
 
-def line_of(graph: Graph, node: Node) -> int:
-    """The line on which a node of the graph stands. Raises ValueError when it isn't in the graph."""
-    for line, other in enumerate(graph.nodes, start=first_node_line(graph)):
-        if other is node:
-            return line
-    raise ValueError(f"not a node of {graph.name}: {node}")
-
-
 def first_node_line(graph: Graph) -> int:
     """The line of the first node; inputs, weights and states stand above it from line 2."""
     return 2 + len(graph.inputs) + len(graph.weights) + len(graph.states)

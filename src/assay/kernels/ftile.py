@@ -25,11 +25,11 @@ def load_f32(builder: ir.IRBuilder, address: ir.Value, columns: int) -> ir.Value
 
 
 def load_f16(builder: ir.IRBuilder, address: ir.Value, columns: int) -> ir.Value:
-    return half_to_float(None, builder, load_at(builder, address, ir.VectorType(I16, columns), 2))
+    return half_to_float(builder, load_at(builder, address, ir.VectorType(I16, columns), 2))
 
 
 def load_bf16(builder: ir.IRBuilder, address: ir.Value, columns: int) -> ir.Value:
-    return brain_to_float(None, builder, load_at(builder, address, ir.VectorType(I16, columns), 2))
+    return brain_to_float(builder, load_at(builder, address, ir.VectorType(I16, columns), 2))
 
 
 def columns() -> int:

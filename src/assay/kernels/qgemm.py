@@ -15,8 +15,8 @@ from assay.simd.memory import get_i64
 
 def _kernel(form: Format):
     one = tile(form, 1, PANEL)
-    many = tile(form, tall(form), width(form))
-    rows_at_once, columns = tall(form), width(form)
+    many = tile(form, tall(), width(form))
+    rows_at_once, columns = tall(), width(form)
     record = form.record
 
     def kernel(args, tid, nthreads):

@@ -317,10 +317,10 @@ def _fma(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Val
 
 def _halves(builder: ir.IRBuilder, way: Lanes, address: ir.Value) -> ir.Value:
     """A register of float16 at `address` as float32."""
-    return half_to_float(None, builder, load_at(builder, address, ir.VectorType(I16, way.columns), 2))
+    return half_to_float(builder, load_at(builder, address, ir.VectorType(I16, way.columns), 2))
 
 
-def tall(form: Format) -> int:
+def tall() -> int:
     """Rows of the tile for many rows."""
     return 8 if lanes() is Vnni else 4
 

@@ -21,11 +21,6 @@ class Target:
         listed = self.features.split(",")
         return all(f"+{name}" in listed for name in names)
 
-    @property
-    def vnni(self) -> bool:
-        """Whether 8-bit dot products of 512 bits are to be used."""
-        return self.has("avx512vnni", "avx512bw", "avx512vl")
-
 
 _AVX2 = "+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt,+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+movbe"
 _AVX512 = f"{_AVX2},+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl,+avx512vnni"

@@ -73,10 +73,6 @@ class Builder:
         self._raise(self._scope.read(value, f"output {quote(value)}"))
         self._outputs.append(value)
 
-    def type_of(self, value: str) -> ValueType:
-        """The type of a value defined so far. Raises KeyError."""
-        return self._scope.types[value]
-
     def graph(self) -> Graph:
         """The graph as it is now. Raises ContractError for an output that is a state's old name by now."""
         for value in self._outputs:

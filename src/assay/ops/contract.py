@@ -6,10 +6,7 @@ from assay.errors import ContractError
 from assay.graph.graph import Graph
 from assay.graph.listing import first_node_line
 from assay.graph.text import quote
-from assay.ops.resolution import Resolution, resolve
 from assay.ops.scope import Origin, Scope
-
-__all__ = ["Resolution", "check", "require", "resolve"]
 
 
 def require(graph: Graph) -> None:

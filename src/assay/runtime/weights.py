@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Protocol
@@ -178,10 +178,3 @@ def _shares(packs: Iterable[Pack]) -> Iterator[list[Pack]]:
             share = []
     if share:
         yield share
-
-
-def arrays(
-    graph: Graph, decode: Callable[[str, ValueType], NDArray[np.generic]]
-) -> Mapping[str, NDArray[np.generic]]:
-    """Each weight that a node reads, as the numbers that it stands for: what references compute with."""
-    return {name: decode(name, graph.types[name]) for name in graph.weights if name in graph.uses}

@@ -40,24 +40,24 @@ def store_at(builder: ir.IRBuilder, address: ir.Value, value: ir.Value, align: i
     builder.store(value, pointer(builder, address, value.type)).align = align
 
 
-def _loader(result: types.Type, stored: ir.Type, align: int, convert=lambda context, builder, value: value):
+def _loader(result: types.Type, stored: ir.Type, align: int, convert=lambda builder, value: value):
     """An intrinsic that loads `stored` at an int64 address and converts it into `result`."""
 
     @intrinsic
     def load(typingctx, address):
         def emit(context, builder, sig, args):
-            return convert(context, builder, load_at(builder, args[0], stored, align))
+            return convert(builder, load_at(builder, args[0], stored, align))
 
         return result(types.int64), emit
 
     return load
 
 
-def _storer(value_type: types.Type, align: int, convert=lambda context, builder, value: value):
+def _storer(value_type: types.Type, align: int, convert=lambda builder, value: value):
     @intrinsic
     def store(typingctx, address, value):
         def emit(context, builder, sig, args):
-            store_at(builder, args[0], convert(context, builder, args[1]), align)
+            store_at(builder, args[0], convert(builder, args[1]), align)
             return context.get_dummy_value()
 
         return types.void(types.int64, value_type), emit
@@ -65,7 +65,7 @@ def _storer(value_type: types.Type, align: int, convert=lambda context, builder,
     return store
 
 
-def half_to_float(context, builder: ir.IRBuilder, half: ir.Value) -> ir.Value:
+def half_to_float(builder: ir.IRBuilder, half: ir.Value) -> ir.Value:
     """<n x i16> holding float16 to <n x float>, exact. Integer arithmetic where there is no F16C."""
     count = half.type.count
     vf32, vi32 = ir.VectorType(F32, count), ir.VectorType(I32, count)
@@ -82,7 +82,7 @@ def half_to_float(context, builder: ir.IRBuilder, half: ir.Value) -> ir.Value:
     return builder.bitcast(builder.or_(sign, builder.select(is_special, special, scaled)), vf32)
 
 
-def float_to_half(context, builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+def float_to_half(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
     """<n x float> to <n x i16> holding float16, to nearest even; too large becomes infinity."""
     count = value.type.count
     vf32, vi32, vi16 = (ir.VectorType(kind, count) for kind in (F32, I32, I16))
@@ -111,7 +111,7 @@ def float_to_half(context, builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
     return builder.trunc(builder.or_(result, builder.lshr(sign, constant(vi32, 16))), vi16)
 
 
-def brain_to_float(context, builder: ir.IRBuilder, brain: ir.Value) -> ir.Value:
+def brain_to_float(builder: ir.IRBuilder, brain: ir.Value) -> ir.Value:
     """<n x i16> holding bfloat16 to <n x float>, exact."""
     count = brain.type.count
     wide = builder.shl(
@@ -123,9 +123,9 @@ def brain_to_float(context, builder: ir.IRBuilder, brain: ir.Value) -> ir.Value:
 def _scalar(widen):
     """The conversion of one number by way of a vector's."""
 
-    def convert(context, builder: ir.IRBuilder, number: ir.Value) -> ir.Value:
+    def convert(builder: ir.IRBuilder, number: ir.Value) -> ir.Value:
         vector = builder.insert_element(constant(ir.VectorType(I16, 4), 0), number, I32(0))
-        return builder.extract_element(widen(context, builder, vector), I32(0))
+        return builder.extract_element(widen(builder, vector), I32(0))
 
     return convert
 
@@ -134,30 +134,24 @@ load = _loader(F32x16, VF32, 4)
 load_i32 = _loader(I32x16, VI32, 4)
 load_f16 = _loader(F32x16, VI16, 2, half_to_float)
 load_bf16 = _loader(F32x16, VI16, 2, brain_to_float)
-load_u8 = _loader(
-    I32x16, ir.VectorType(I8, LANES), 1, lambda context, builder, value: builder.zext(value, VI32)
-)
 store = _storer(F32x16, 4)
 store_i32 = _storer(I32x16, 4)
-store_f16 = _storer(F32x16, 2, float_to_half)
-store_i8 = _storer(I32x16, 1, lambda context, builder, value: builder.trunc(value, ir.VectorType(I8, LANES)))
+store_i8 = _storer(I32x16, 1, lambda builder, value: builder.trunc(value, ir.VectorType(I8, LANES)))
 
 get_f32 = _loader(types.float32, F32, 4)
 get_f64 = _loader(types.float64, ir.DoubleType(), 8)
 get_f16 = _loader(types.float32, I16, 2, _scalar(half_to_float))
 get_bf16 = _loader(types.float32, I16, 2, _scalar(brain_to_float))
 get_i64 = _loader(types.int64, I64, 8)
-get_i32 = _loader(types.int64, I32, 4, lambda context, builder, value: builder.sext(value, I64))
-get_u32 = _loader(types.int64, I32, 4, lambda context, builder, value: builder.zext(value, I64))
-get_u16 = _loader(types.int64, I16, 2, lambda context, builder, value: builder.zext(value, I64))
-get_u8 = _loader(types.int64, I8, 1, lambda context, builder, value: builder.zext(value, I64))
-get_i8 = _loader(types.int64, I8, 1, lambda context, builder, value: builder.sext(value, I64))
+get_i32 = _loader(types.int64, I32, 4, lambda builder, value: builder.sext(value, I64))
+get_u32 = _loader(types.int64, I32, 4, lambda builder, value: builder.zext(value, I64))
+get_u16 = _loader(types.int64, I16, 2, lambda builder, value: builder.zext(value, I64))
+get_u8 = _loader(types.int64, I8, 1, lambda builder, value: builder.zext(value, I64))
 put_f32 = _storer(types.float32, 4)
 put_f64 = _storer(types.float64, 8)
 put_i64 = _storer(types.int64, 8)
-put_i32 = _storer(types.int64, 4, lambda context, builder, value: builder.trunc(value, I32))
-put_u16 = _storer(types.int64, 2, lambda context, builder, value: builder.trunc(value, I16))
-put_u8 = _storer(types.int64, 1, lambda context, builder, value: builder.trunc(value, I8))
+put_i32 = _storer(types.int64, 4, lambda builder, value: builder.trunc(value, I32))
+put_u16 = _storer(types.int64, 2, lambda builder, value: builder.trunc(value, I16))
 
 
 @intrinsic
@@ -192,7 +186,7 @@ def put_half(typingctx, address, value):
 
     def emit(context, builder, sig, args):
         four = builder.insert_element(constant(ir.VectorType(F32, 4), 0.0), args[1], I32(0))
-        half = builder.extract_element(float_to_half(context, builder, four), I32(0))
+        half = builder.extract_element(float_to_half(builder, four), I32(0))
         store_at(builder, args[0], half, 2)
         return builder.icmp_unsigned("==", builder.and_(half, I16(0x7C00)), I16(0x7C00))
 

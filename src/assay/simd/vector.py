@@ -160,13 +160,6 @@ def splat_i32(typingctx, value):
     return I32x16(value), emit
 
 
-def _broadcast(builder: ir.IRBuilder, scalar: ir.Value, vector: ir.VectorType) -> ir.Value:
-    first = builder.insert_element(ir.Constant(vector, ir.Undefined), scalar, I32(0))
-    return builder.shuffle_vector(
-        first, ir.Constant(vector, ir.Undefined), constant(ir.VectorType(I32, vector.count), 0)
-    )
-
-
 @intrinsic
 def fma(typingctx, a, b, c):
     """a·b + c with one rounding, on vectors or on float32 scalars."""
