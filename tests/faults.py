@@ -172,9 +172,11 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
             ("compiler/place.py", "interval.nbytes + gap", "interval.nbytes"),
             ("compiler/barriers.py", " or clashes(read, changed)", ""),
             ("compiler/plan.py", "            phase += barrier\n", ""),
+            ("compiler/plan.py", "rows if parse(port.dims).first == first else None", "rows"),
             ("compiler/chain.py", " and result not in graph.outputs", ""),
             ("ops/chain.py", "operands[0], operands[-1]", "operands[0], operands[0]"),
             ("runtime/executor.py", "if size >= wanted", "if size > wanted"),
+            ("runtime/executor.py", "inputs.keys() != ready.inputs.keys()", "False"),
             ("runtime/executor.py", "if ready.tape.fault:", "if not ready.tape.fault:"),
         ),
     ),
@@ -221,6 +223,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
         "tests/every_op/test_contract.py tests/ops",
         (
             ("ops/attributes.py", "value < attribute.low", "value <= attribute.low"),
+            ("ops/scope.py", "port.panels and name in", "name not in"),
             (
                 "ops/resolution.py",
                 "if not relation.holds(binding.dims, attributes):",
