@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.simd.mathf import exp, exp64, log64, multiply, sincos
+from assay.simd.mathf import exp, exp64, log64, multiply, normal_tail, sincos, tanh
 from assay.simd.memory import get_f64, get_i64, load, put_f64, put_i64, store
 
 
@@ -10,6 +10,18 @@ def exps(args, tid, nthreads):
     x, y, n = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
     for i in range(0, n, 16):
         store(y + 4 * i, exp(load(x + 4 * i)))
+
+
+def tanhs(args, tid, nthreads):
+    x, y, n = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
+    for i in range(0, n, 16):
+        store(y + 4 * i, tanh(load(x + 4 * i)))
+
+
+def tails(args, tid, nthreads):
+    x, y, n = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
+    for i in range(0, n, 16):
+        store(y + 4 * i, normal_tail(load(x + 4 * i)))
 
 
 def exps64(args, tid, nthreads):

@@ -53,6 +53,32 @@ def test_exp_is_within_one_ulp() -> None:
     assert ulps(x.astype(float), apply("exps", x).astype(float), mpmath.exp, 24, -126) <= 1
 
 
+def test_tanh_is_within_two_ulp() -> None:
+    near = RNG.uniform(0.6, 0.65, 2000)
+    tiny = 2.0 ** RNG.uniform(-149, 0, 4000)
+    x = np.concatenate([near, tiny, RNG.uniform(0, 9.5, 8000), [0.0, 30.0, np.inf]])
+    x = np.resize(x * RNG.choice([-1, 1], x.size), -(-x.size // 16) * 16).astype(np.float32)
+    assert ulps(x.astype(float), apply("tanhs", x).astype(float), mpmath.tanh, 24, -126) <= 2
+    edges = np.resize(np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 20, -20, 1e38], np.float32), 16)
+    found = apply("tanhs", edges)[:8]
+    assert np.array_equal(found, [0, -0.0, 1, -1, np.nan, 1, -1, 1], equal_nan=True)
+    assert np.signbit(found[1])
+
+
+def test_the_normal_tail_is_within_its_bound() -> None:
+    x = np.concatenate([RNG.uniform(-5.2, 5.2, 12000), RNG.uniform(1.40, 1.43, 2000), [0.0]])
+    x = np.resize(x, -(-x.size // 16) * 16).astype(np.float32)
+    with mpmath.workprec(100):
+        exact = [mpmath.erfc(abs(mpmath.mpf(float(each))) / mpmath.sqrt(2)) for each in x]
+        errors = [
+            abs(float(found) - true) / true for found, true in zip(apply("tails", x), exact, strict=True)
+        ]
+    assert max(errors) <= 2e-6
+    edges = np.resize(np.array([np.nan, np.inf, -np.inf, 1e30], np.float32), 16)
+    found = apply("tails", edges)[:4]
+    assert np.isnan(found[0]) and (found[1:] < 1e-8).all() and (found[1:] >= 0).all()
+
+
 def test_exp_keeps_subnormals() -> None:
     x = np.linspace(-103.9, -87.4, 4096, dtype=np.float32)
     y = apply("exps", x)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from assay.graph.graph import Graph
 from assay.kernels.sizes import REGISTERS
 from assay.ops.chain import Link, sources
+from assay.ops.operator import number
 from assay.ops.resolution import Resolution
 
 MOST = 6
@@ -39,7 +40,11 @@ def links(graph: Graph, resolutions: Sequence[Resolution], members: Sequence[int
     """The nodes of a chain as its links."""
     made = []
     for member in members:
-        node, number = graph.nodes[member], resolutions[member].operator.pointwise
-        assert number is not None
-        made.append(Link(number, node.inputs, node.outputs[0]))
+        node, resolution = graph.nodes[member], resolutions[member]
+        operator, whole = resolution.operator, resolution.outputs[0].shape
+        assert operator.pointwise is not None
+        pairs = zip(node.inputs, resolution.inputs, strict=True)
+        rows = tuple(name for name, kind in pairs if kind.shape != whole)
+        constant = number(resolution.attributes, operator.constant) if operator.constant else None
+        made.append(Link(operator.pointwise, node.inputs, node.outputs[0], rows, constant))
     return made

@@ -1,12 +1,12 @@
-"""Causal attention over the paged cache, for a ragged batch of sequences (numerics.md, rules 13 and 14).
+"""Attention over the paged cache, for a ragged batch of sequences (numerics.md, rules 13 and 14).
 
 A page of 64 tokens is a block. For each row (one query token, one head) a block gives, from zero,
 
     m = max s_j,  l = Σ exp(s_j − m),  o = Σ exp(s_j − m) v_j        s_j = Σ_d (scale · q_d) k_jd, d ascending
 
-over the keys that the row sees. Blocks fold in order inside superblocks of 512 keys, superblocks fold in
-order into the result, o / l. A block that a row sees nothing of is skipped for that row, so no tiling of
-queries changes a bit.
+over the keys that the row sees; with a cap s_j becomes cap · tanh(s_j / cap) first. Blocks fold in order
+inside superblocks of 512 keys, superblocks fold in order into the result, o / l. A block that a row sees
+nothing of is skipped for that row, so no tiling of queries changes a bit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from assay.kernels import ftile
 from assay.kernels.share import take
 from assay.kernels.sizes import PAGE, SUPER, TOKENS
 from assay.simd.device import device
-from assay.simd.mathf import exp
+from assay.simd.mathf import exp, tanh
 from assay.simd.memory import as_f32, get_f32, get_i32, get_i64, load, load_f16, put_f32, store
 from assay.simd.vector import (
     fma,
@@ -30,6 +30,7 @@ from assay.simd.vector import (
 )  # fmt: skip
 
 NOTHING = np.float32(-np.inf)
+ZERO = np.float32(0.0)
 ONE = np.float32(1.0)
 ROWS = ftile.tall()
 FEW = 3
@@ -128,10 +129,26 @@ def _kernel(load_cache, tile_loader: ftile.Loader, size: int):
 
     @device
     def attend(
-        q, keys, values, table, y, first, tokens, past, heads, kv_heads, kv_head, d, scale, window, scratch
+        q,
+        keys,
+        values,
+        table,
+        y,
+        first,
+        tokens,
+        past,
+        all_keys,
+        heads,
+        kv_heads,
+        kv_head,
+        d,
+        scale,
+        window,
+        cap,
+        scratch,
     ):
         """Query tokens `first` … of one sequence against one key head; `past` tokens precede the first of
-        them.
+        them. Each sees up to itself, or `all_keys` where that isn't 0.
         """
         group = heads // kv_heads
         rows = tokens * group
@@ -148,7 +165,7 @@ def _kernel(load_cache, tile_loader: ftile.Loader, size: int):
             source = q + 4 * d * (heads * (first + row // group) + group * kv_head + row % group)
             for i in range(0, d, 16):
                 store(queries + 4 * (d * row + i), load(source + 4 * i) * splat(scale))
-        end = past + tokens
+        end = max(past + tokens, all_keys)
         begin = max(0, past + 1 - window) if window > 0 else 0
         for page in range(begin // PAGE, (end + PAGE - 1) // PAGE):
             here = PAGE * page
@@ -160,8 +177,12 @@ def _kernel(load_cache, tile_loader: ftile.Loader, size: int):
                 widen(keys + size * place, page_keys, PAGE * d)
                 widen(values + size * place, page_values, filled * d)
                 product(queries, page_keys, d, PAGE, scores, rows, d, filled)
+            if cap > ZERO:
+                for i in range(0, rows * PAGE, 16):
+                    s = load(scores + 4 * i) * splat(ONE / cap)
+                    store(scores + 4 * i, tanh(s) * splat(cap))
             for row in range(rows):
-                position = past + row // group
+                position = max(past + row // group, all_keys - 1)
                 high = min(PAGE, position + 1 - here)
                 low = max(0, position + 1 - window - here) if window > 0 else 0
                 if low < high:
@@ -176,7 +197,7 @@ def _kernel(load_cache, tile_loader: ftile.Loader, size: int):
             else:
                 product(scores, page_values, filled, d, block, rows, PAGE, d)
             for row in range(rows):
-                position = past + row // group
+                position = max(past + row // group, all_keys - 1)
                 high = min(PAGE, position + 1 - here)
                 seen_from = max(0, position + 1 - window) if window > 0 else 0
                 if max(0, seen_from - here) >= high:
@@ -217,8 +238,8 @@ def _kernel(load_cache, tile_loader: ftile.Loader, size: int):
                 store(target + 4 * i, load(outer + 4 * (d * row + i)) * inverse)
 
     def kernel(args, tid, nthreads):
-        """(q, keys, values, spans, pasts, table, y, S, P, heads, kv_heads, D, scale, window, scratch, its
-        stride)
+        """(q, keys, values, spans, pasts, table, y, S, P, heads, kv_heads, D, scale, window, cap, causal,
+        scratch, its stride)
         """
         q, keys, values = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
         spans, pasts, table, y = (
@@ -230,7 +251,8 @@ def _kernel(load_cache, tile_loader: ftile.Loader, size: int):
         sequences, pages = get_i64(args + 64), get_i64(args + 72)
         heads, kv_heads, d = get_i64(args + 80), get_i64(args + 88), get_i64(args + 96)
         scale, window = as_f32(get_i64(args + 104)), get_i64(args + 112)
-        scratch = get_i64(args + 120) + get_i64(args + 128) * tid
+        cap, causal = as_f32(get_i64(args + 120)), get_i64(args + 128)
+        scratch = get_i64(args + 136) + get_i64(args + 144) * tid
         item = take(args)
         start = 0
         for sequence in range(sequences):
@@ -243,6 +265,7 @@ def _kernel(load_cache, tile_loader: ftile.Loader, size: int):
                 at = TOKENS * tile
                 tokens = min(TOKENS, last - first - at)
                 past = get_i32(pasts + 4 * sequence) + at
+                all_keys = 0 if causal else get_i32(pasts + 4 * sequence) + last - first
                 attend(
                     q,
                     keys,
@@ -252,12 +275,14 @@ def _kernel(load_cache, tile_loader: ftile.Loader, size: int):
                     first + at,
                     tokens,
                     past,
+                    all_keys,
                     heads,
                     kv_heads,
                     kv_head,
                     d,
                     scale,
                     window,
+                    cap,
                     scratch,
                 )
                 item = take(args)

@@ -1,17 +1,32 @@
 """Chains of elementwise operators: a small program, interpreted once per block of 256 elements.
 
 A register is a block of 256 floats in scratch. An instruction is four words: operation, destination register,
-left, right. LOAD takes an address as left, STORE as right; UNARY operations ignore right. Each operation
-rounds as its own node would.
+left, right. LOAD and LOAD_ROW (of a row [N] that is repeated) take an address as left, STORE as right; SCALE
+has a float as right, operations of one operand ignore it. Each operation rounds as its own node would.
 """
 
 from __future__ import annotations
 
 from assay.kernels.share import first_row
-from assay.kernels.sizes import ADD, CHAIN_BLOCK, LOAD, MUL, SILU, STORE
-from assay.simd.mathf import exp
-from assay.simd.memory import get_i64, load, load_part, store, store_part
-from assay.simd.vector import splat
+from assay.kernels.sizes import (
+    ADD,
+    CHAIN_BLOCK,
+    GELU,
+    GELU_TANH,
+    LOAD,
+    LOAD_ROW,
+    MUL,
+    SCALE,
+    SILU,
+    STORE,
+    TANH,
+)
+from assay.simd.mathf import exp, normal_tail, tanh
+from assay.simd.memory import as_f32, get_f32, get_i64, load, load_part, put_f32, store, store_part
+from assay.simd.vector import fma, select, splat
+
+CUBIC = 0.044715
+SLOPE = 1.5957691216057308  # 2 √(2 / π)
 
 
 def chain(args, tid, nthreads):
@@ -33,6 +48,9 @@ def chain(args, tid, nthreads):
                     store(target + 4 * i, load(left + 4 * (start + i)))
                 if whole < size:
                     store(target + 4 * whole, load_part(left + 4 * (start + whole), size - whole))
+            elif operation == LOAD_ROW:
+                for i in range(size):
+                    put_f32(target + 4 * i, get_f32(left + 4 * ((start + i) % n)))
             elif operation == STORE:
                 for i in range(0, whole, 16):
                     store(right + 4 * (start + i), load(a + 4 * i))
@@ -44,7 +62,24 @@ def chain(args, tid, nthreads):
             elif operation == MUL:
                 for i in range(0, size, 16):
                     store(target + 4 * i, load(a + 4 * i) * load(b + 4 * i))
+            elif operation == SCALE:
+                for i in range(0, size, 16):
+                    store(target + 4 * i, load(a + 4 * i) * splat(as_f32(right)))
             elif operation == SILU:
                 for i in range(0, size, 16):
                     x = load(a + 4 * i)
                     store(target + 4 * i, x / (one + exp(-x)))
+            elif operation == GELU:
+                for i in range(0, size, 16):
+                    x = load(a + 4 * i)
+                    tail = normal_tail(x)
+                    below = select(x < splat(0.0), tail, splat(2.0) - tail)
+                    store(target + 4 * i, splat(0.5) * x * below)
+            elif operation == GELU_TANH:
+                for i in range(0, size, 16):
+                    x = load(a + 4 * i)
+                    inner = fma(x * x * splat(CUBIC), x, x) * splat(SLOPE)
+                    store(target + 4 * i, x / (one + exp(-inner)))
+            elif operation == TANH:
+                for i in range(0, size, 16):
+                    store(target + 4 * i, tanh(load(a + 4 * i)))

@@ -6,17 +6,24 @@ import numpy as np
 
 from assay.kernels.share import first_row
 from assay.simd.memory import as_f32, get_i64, load, load_part, store, store_part
-from assay.simd.vector import fma, splat, sqrt, tree_sum
+from assay.simd.vector import fma, lane_numbers, select, splat, splat_i32, sqrt, tree_sum
 
 ONE = np.float32(1.0)
 
 
 def rms_norm(args, tid, nthreads):
-    """(x, w, y, T, N, eps): y = x · (1 / √(Σx² / N + eps)) · w, squares summed in 16 lanes and one tree."""
+    """(x, w, y, T, groups, N, eps): y = x · (1 / √(Σx² / N + eps)) · w in each group of N, squares summed in
+    16 lanes and one tree.
+    """
     x, w, y = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
-    rows, n, eps = get_i64(args + 32), get_i64(args + 40), as_f32(get_i64(args + 48))
+    rows, groups, n, eps = (
+        get_i64(args + 32),
+        get_i64(args + 40),
+        get_i64(args + 48),
+        as_f32(get_i64(args + 56)),
+    )
     whole = n // 16 * 16
-    for row in range(first_row(rows, tid, nthreads), first_row(rows, tid + 1, nthreads)):
+    for row in range(groups * first_row(rows, tid, nthreads), groups * first_row(rows, tid + 1, nthreads)):
         source, target = x + 4 * n * row, y + 4 * n * row
         squares = splat(0.0)
         for i in range(0, whole, 16):
@@ -31,3 +38,30 @@ def rms_norm(args, tid, nthreads):
         if whole < n:
             value = load_part(source + 4 * whole, n - whole) * scale * load_part(w + 4 * whole, n - whole)
             store_part(target + 4 * whole, value, n - whole)
+
+
+def layer_norm(args, tid, nthreads):
+    """(x, w, b, y, T, N, eps): y = fma(d · (1 / √(Σd² / N + eps)), w, b) with d = x − Σx / N; both sums are
+    in 16 lanes and one tree.
+    """
+    x, w, b, y = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24), get_i64(args + 32)
+    rows, n, eps = get_i64(args + 40), get_i64(args + 48), as_f32(get_i64(args + 56))
+    for row in range(first_row(rows, tid, nthreads), first_row(rows, tid + 1, nthreads)):
+        source, target = x + 4 * n * row, y + 4 * n * row
+        total = splat(0.0)
+        for i in range(0, n, 16):
+            total = total + load_part(source + 4 * i, min(16, n - i))
+        mean = splat(tree_sum(total) / np.float32(n))
+        squares = splat(0.0)
+        for i in range(0, n, 16):
+            count = min(16, n - i)
+            d = load_part(source + 4 * i, count) - mean
+            # Lanes past the end must not count: there d is −mean.
+            d = select(lane_numbers() < splat_i32(count), d, splat(0.0))
+            squares = fma(d, d, squares)
+        scale = splat(ONE / sqrt(tree_sum(squares) / np.float32(n) + eps))
+        for i in range(0, n, 16):
+            count = min(16, n - i)
+            d = load_part(source + 4 * i, count) - mean
+            value = fma(d * scale, load_part(w + 4 * i, count), load_part(b + 4 * i, count))
+            store_part(target + 4 * i, value, count)

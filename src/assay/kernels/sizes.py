@@ -14,7 +14,7 @@ TOKENS = 16
 POSITIONS = 1 << 20
 """Tokens of the longest context: their rotary angles are exact (see the operator `rotary_table`)."""
 
-LOAD, STORE, ADD, MUL, SILU = range(5)
+LOAD, LOAD_ROW, STORE, ADD, MUL, SCALE, SILU, GELU, GELU_TANH, TANH = range(10)
 REGISTERS = 8
 """Registers of a chain of elementwise operations."""
 CHAIN_BLOCK = 256

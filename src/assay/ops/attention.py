@@ -1,4 +1,4 @@
-"""Causal attention over the paged cache, for a ragged batch."""
+"""Attention over the paged cache, for a ragged batch."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from assay.tensor.dtype import F32, I32, DType
 def _reference(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
     q, keys, values, spans, pasts, table = inputs
     heads, window = integer(attributes, "heads"), integer(attributes, "window")
+    cap, causal = number(attributes, "cap"), attributes["causal"]
     _, kv_heads, d, _ = keys.shape
     y = np.zeros(q.shape, np.float64)
     queries = q.reshape(len(q), heads, d).astype(np.float64) * float(np.float32(number(attributes, "scale")))
@@ -44,11 +45,12 @@ def _reference(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, 
         k = keys[pages].transpose(0, 3, 1, 2).reshape(-1, kv_heads, d)[:length].astype(np.float64)
         v = values[pages].transpose(0, 2, 1, 3).reshape(-1, kv_heads, d)[:length].astype(np.float64)
         for row in range(first, last):
-            end = past + row - first + 1
+            end = past + row - first + 1 if causal else length
             begin = max(0, end - window) if window else 0
             for head in range(heads):
                 group = head // (heads // kv_heads)
                 s = k[begin:end, group] @ queries[row, head]
+                s = cap * np.tanh(s / cap) if cap else s
                 p = np.exp(s - s.max())
                 y[row, head * d : head * d + d] = p @ v[begin:end, group] / p.sum()
     return (y,)
@@ -71,6 +73,8 @@ def _arguments(site: Site) -> Sequence[Argument]:
         d,
         site.number("scale"),
         site.integer("window"),
+        site.number("cap"),
+        int(site.attributes["causal"] is True),
         Scratch(),
     )
 
@@ -92,6 +96,8 @@ def _case(
     pasts: list[int],
     shape: tuple[int, int, int],
     window: int,
+    cap: float = 0.0,
+    causal: bool = True,
 ) -> Case:
     heads, kv_heads, d = shape
     needed = [-(-(past + length) // PAGE) for past, length in zip(pasts, lengths, strict=True)]
@@ -121,22 +127,29 @@ def _case(
         ValueType.of(I32, *table.shape),
     )
     inputs = (q, keys, values, spans, np.array(pasts, np.int32), table)
-    attributes = {"heads": heads, "scale": float(np.float32(d**-0.5)), "window": window}
-    return Case(
-        inputs, types, attributes, f"{dtype} {lengths} after {pasts}, {heads}/{kv_heads}×{d}, window {window}"
-    )
+    attributes = {
+        "heads": heads,
+        "scale": float(np.float32(d**-0.5)),
+        "window": window,
+        "cap": cap,
+        "causal": causal,
+    }
+    kind = f"{heads}/{kv_heads}×{d}, window {window}, cap {cap}, causal {causal}"
+    return Case(inputs, types, attributes, f"{dtype} {lengths} after {pasts}, {kind}")
 
 
 def _cases(rng: np.random.Generator) -> Sequence[Case]:
     return [
-        _case(rng, dtype, lengths, pasts, shape, window)
+        _case(rng, dtype, *rest)
         for dtype in CACHE_TYPES
-        for lengths, pasts, shape, window in (
+        for rest in (
             ([1], [0], (1, 1, 16), 0),
             ([5, 1, 20], [0, 63, 60], (3, 1, 64), 0),
             ([1, 33, 1], [640, 511, 100], (4, 2, 32), 0),
             ([70, 2], [3, 600], (6, 2, 64), 100),
             ([9, 130], [1100, 0], (2, 2, 80), 48),
+            ([1, 40], [70, 0], (2, 1, 32), 0, 5.0),
+            ([3, 90, 1], [0, 0, 600], (4, 4, 32), 0, 0.0, False),
         )
     ]
 
@@ -145,10 +158,10 @@ register(
     Operator(
         name="attention",
         since=1,
-        summary="Each query attends to the cached keys of its sequence up to its own position.",
+        summary="Each query attends to the cached keys of its sequence, up to its own position if causal.",
         formula=(
-            "y = softmax(scale · q · kᵀ) · v over keys j ≤ position, and j > position − window where "
-            "window is not 0"
+            "y = softmax(s) · v, s = scale · q · kᵀ, or cap · tanh(s / cap) of it, over keys j ≤ position if "
+            "causal, and j > position − window where window is not 0"
         ),
         inputs=(
             Port("q", (F32,), "T heads*D", "queries, heads side by side; sequences one after another"),
@@ -163,12 +176,18 @@ register(
             Attribute("heads", int, "query heads", low=1),
             Attribute("scale", float, "factor of the scores"),
             Attribute("window", int, "keys that a query sees, itself included; 0 for all", 0, low=0),
+            Attribute("cap", float, "the scores' bound; 0 for none", 0.0, low=0.0),
+            Attribute("causal", bool, "whether a query sees no key after itself", True),
         ),
         relations=(
             Relation(
                 "heads is a multiple of H",
                 lambda dims, attributes: integer(attributes, "heads") % (dims["H"].constant or 1) == 0,
                 "each key head serves the same number of query heads",
+            ),
+            Relation(
+                "a window is causal",
+                lambda dims, attributes: attributes["causal"] is True or attributes["window"] == 0,
             ),
             Relation(
                 "D is a multiple of 16, at most 256",
@@ -186,6 +205,7 @@ register(
             "Blocks of 64 keys give (max, sum, output) from zero; they fold in order inside "
             "superblocks of 512 keys, and "
             "superblocks fold in order. Sums of exp are in 16 lanes and one tree.",
+            "With a cap a score is s · (1 / cap), tanh of it, times cap, each rounded.",
             "A block that a row sees nothing of is skipped for it; masking selects, so unwritten "
             "slots never count.",
         ),

@@ -6,17 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from assay.graph.dim import Dim
-from assay.kernels.sizes import LOAD, STORE
+from assay.kernels.sizes import LOAD, LOAD_ROW, STORE
 from assay.ops.operator import Address, Argument, Scratch
 
 
 @dataclass(frozen=True)
 class Link:
-    """One operation of a chain: its number in kernels/elementwise.py, the values that it reads and makes."""
+    """One operation of a chain: its number in kernels/elementwise.py, the values that it reads and makes.
+
+    `rows` are those it reads that are one row, repeated; `constant` is the second operand of SCALE.
+    """
 
     operation: int
     reads: tuple[str, ...]
     makes: str
+    rows: tuple[str, ...] = ()
+    constant: float | None = None
 
 
 def sources(links: Sequence[Link]) -> tuple[str, ...]:
@@ -33,13 +38,16 @@ def arguments(shape: Sequence[Dim], links: Sequence[Link]) -> tuple[Argument, ..
     """
     registers: dict[str, int] = {}
     instructions: list[tuple[Argument, Argument, Argument, Argument]] = []
+    repeated = {name for link in links for name in link.rows}
     for name in sources(links):
         registers[name] = len(registers)
-        instructions.append((LOAD, registers[name], Address(name), 0))
+        load = LOAD_ROW if name in repeated else LOAD
+        instructions.append((load, registers[name], Address(name), 0))
     target = len(registers)
     for link in links:
         operands = [registers[name] for name in link.reads]
-        instructions.append((link.operation, target, operands[0], operands[-1]))
+        right = operands[-1] if link.constant is None else link.constant
+        instructions.append((link.operation, target, operands[0], right))
         registers[link.makes] = target
     instructions.append((STORE, 0, target, Address(links[-1].makes)))
     rows, size = Dim.of(1), Dim.of(1)

@@ -234,6 +234,8 @@ class Operator:
     in_place: Mapping[str, str] = field(default_factory=dict)
     pointwise: int | None = None
     """The operation's number in kernels/elementwise.py, for operators that a chain may hold."""
+    constant: str = ""
+    """The float attribute that is such an operation's second operand."""
 
     def named(self, node: Node) -> dict[str, str]:
         """The value at each port, inputs first. A port has none where the node's name for it is empty, or

@@ -1,7 +1,7 @@
 """Mathematics of our own: polynomials and exact reductions built from fma, the same bits on every processor.
 
-`exp` works on float32 vectors; `exp64`, `log64` and `sincos` on float64 scalars, for tables and
-single values.
+`exp`, `tanh` and `normal_tail` work on float32 vectors; `exp64`, `log64` and `sincos` on float64 scalars, for
+tables and single values.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from numba.core.types.containers import UniTuple
 from numba.extending import intrinsic
 
 from assay.simd.device import device
-from assay.simd.vector import I64, convert_i32, floats, fma, select, splat, splat_i32
+from assay.simd.vector import I64, bits, convert_i32, floats, fma, select, splat, splat_i32
 
 DOUBLE = ir.DoubleType()
 WIDE = ir.IntType(128)
@@ -74,6 +74,66 @@ def exp(x):
     first = whole - floor_half(whole)
     second = floor_half(whole)
     return p * power_of_two(first) * power_of_two(second)
+
+
+@device
+def tanh(x):
+    """tanh x on a vector, within 2 ulp; ±0 stays, ±1 from 9.01 on; NaN stays NaN.
+
+    Below 0.625 x + x³ P(x²), P of degree 5 with a relative error of 1.5e-10 in its term; above it
+    (1 − e) / (1 + e) with e = exp(−2 |x|).
+    """
+    size = magnitude(x)
+    z = size * size
+    p = fma(splat(0.0021475368598519694), z, splat(-0.008182673856522358))
+    p = fma(p, z, splat(0.021702967104462068))
+    p = fma(p, z, splat(-0.05394720426911672))
+    p = fma(p, z, splat(0.1333320976379371))
+    p = fma(p, z, splat(-0.33333330906671665))
+    near = fma(size * z, p, size)
+    e = exp(splat(-2.0) * size)
+    far = (splat(1.0) - e) / (splat(1.0) + e)
+    return floats(bits(select(size < splat(0.625), near, far)) | (bits(x) & splat_i32(-0x80000000)))
+
+
+@device
+def normal_tail(x):
+    """2 · P(X > |x|) of a standard normal X on a vector: erfc(|x| / √2), within 4e-7 of itself down to 1e-7;
+    NaN stays NaN.
+
+    With t = |x| / √2: below 1, 1 − t P(t²), P of degree 7 (3.3e-11); above it exp(−t²) s R(s) with
+    s = 1 / t, R of degree 10 (1.1e-9 of itself). From t = 4.2 on it is that at 4.2, 3e-9.
+    """
+    t = magnitude(x) * splat(0.7071067811865476)
+    z = t * t
+    p = fma(splat(-9.680134786499428e-06), z, splat(0.00011270543927653642))
+    p = fma(p, z, splat(-0.0008484711371690851))
+    p = fma(p, z, splat(0.005221074872793344))
+    p = fma(p, z, splat(-0.026865445819527378))
+    p = fma(p, z, splat(0.11283782747168689))
+    p = fma(p, z, splat(-0.3761263848380692))
+    p = fma(p, z, splat(1.1283791670631587))
+    near = fma(splat(0.0) - t, p, splat(1.0))
+    u = select(t > splat(4.2), splat(4.2), t)
+    s = splat(1.0) / u
+    r = fma(splat(0.01836710064868439), s, splat(-0.16199048709750782))
+    r = fma(r, s, splat(0.636707835373283))
+    r = fma(r, s, splat(-1.4684400796822037))
+    r = fma(r, s, splat(2.18354561227142))
+    r = fma(r, s, splat(-2.1248252771596774))
+    r = fma(r, s, splat(1.2313985497434958))
+    r = fma(r, s, splat(-0.19726576234924595))
+    r = fma(r, s, splat(-0.2514393891301035))
+    r = fma(r, s, splat(-0.0027758528214824746))
+    r = fma(r, s, splat(0.5643013259043282))
+    far = exp(splat(0.0) - u * u) * s * r
+    return select(t < splat(1.0), near, select(t == t, far, t))
+
+
+@device
+def magnitude(x):
+    """|x|, by its bits."""
+    return floats(bits(x) & splat_i32(0x7FFFFFFF))
 
 
 @device
