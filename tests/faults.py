@@ -197,7 +197,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
             ("llm/step.py", "row -= share.count", "row -= share.rows"),
             ("llm/engine.py", "if token in self.ends:", "if token in ():"),
             (
-                "models/llama.py",
+                "models/decoder_graph.py",
                 "np.float32(1) / np.sqrt(np.float32(head_dim))",
                 "np.float32(1) / np.float32(head_dim)",
             ),

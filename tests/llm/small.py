@@ -1,4 +1,4 @@
-"""The tiny llama of tests/golden/llama as an engine: random weights, fast enough for properties."""
+"""A tiny model of tests/golden as an engine, llama by default: random weights, fast enough for properties."""
 
 from __future__ import annotations
 
@@ -11,52 +11,44 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.compiler.lower import quantize_activations
-from assay.formats.quant import quantise
+from assay.formats.inventory import hold
+from assay.formats.quant import dequantise, quantise
+from assay.formats.tensors import TensorInfo
 from assay.graph.graph import Graph
 from assay.kernels.sizes import PAGE
 from assay.llm.engine import Engine, buckets
-from assay.models import llama
+from assay.models.architecture import find
+from assay.models.config import Config
+from assay.models.decoder import Decoder, weights
+from assay.models.decoder_graph import computed, graph
+from assay.models.parts import Part, Weights, stored
 from assay.runtime.cpu import Cpu
 from assay.runtime.executor import Executor
 from assay.runtime.weights import Pack, load
-from assay.tensor.dtype import F16, F32, DType
+from assay.tensor.dtype import BF16, F16, F32, DType
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "llama"
+GOLDEN = Path(__file__).parents[1] / "golden"
 Floats = NDArray[np.float32]
-_LAYER = {
-    "input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "post_attention_layernorm": "ffn_norm",
-    "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
-}  # fmt: skip
-_REST = {"lm_head": "output", "model.embed_tokens": "token_embd", "model.norm": "output_norm"}
 
 
-def safetensors(path: Path) -> dict[str, Floats]:
-    """A file of float32 tensors: a length, a JSON table of places, the bytes."""
+def safetensors(path: Path) -> tuple[dict[str, NDArray[np.generic]], dict[str, DType]]:
+    """A file of float32 or bfloat16 tensors: a length, a JSON table of places, the bytes."""
     content = path.read_bytes()
     length = int.from_bytes(content[:8], "little")
     table = json.loads(content[8 : 8 + length])
-    found = {}
+    found: dict[str, NDArray[np.generic]] = {}
+    kinds = {}
     for name, entry in table.items():
         if name != "__metadata__":
-            assert entry["dtype"] == "F32"
+            kinds[name] = {"F32": F32, "BF16": BF16}[entry["dtype"]]
             begin, end = entry["data_offsets"]
-            flat = np.frombuffer(content[8 + length + begin : 8 + length + end], np.float32)
+            flat = np.frombuffer(content[8 + length + begin : 8 + length + end], kinds[name].numpy)
             found[name] = flat.reshape(entry["shape"])
-    return found
-
-
-def renamed(name: str) -> str:
-    """A tensor's name in GGUF: `blk.0.attn_q.weight`."""
-    stem = name.removesuffix(".weight")
-    if stem in _REST:
-        return f"{_REST[stem]}.weight"
-    layer, _, part = stem.removeprefix("model.layers.").partition(".")
-    return f"blk.{layer}.{_LAYER[part]}.weight"
+    return found, kinds
 
 
 @dataclass(frozen=True)
-class Weights:
+class Raw:
     """Arrays as files would hold them."""
 
     arrays: Mapping[str, NDArray[np.generic]]
@@ -65,44 +57,70 @@ class Weights:
         return np.ascontiguousarray(self.arrays[name]).reshape(-1).view(np.uint8)
 
 
+class Arrays:
+    """Tensors in memory, as a file of them."""
+
+    def __init__(self, arrays: Mapping[str, NDArray[np.generic]], dtypes: Mapping[str, DType]) -> None:
+        self.arrays = arrays
+        self.tensors = {
+            name: TensorInfo(name, dtypes[name], array.shape, 0, array.nbytes)
+            for name, array in arrays.items()
+        }
+
+    def raw(self, name: str) -> NDArray[np.uint8]:
+        return np.ascontiguousarray(self.arrays[name]).reshape(-1).view(np.uint8)
+
+
+def golden(name: str) -> tuple[Decoder, dict[str, Part], Arrays]:
+    """A golden model's shape, where its weights lie, and its tensors as stored."""
+    folder = GOLDEN / name
+    fields = json.loads((folder / "config.json").read_text())
+    found = find(fields["model_type"], name)
+    model = found.from_config(Config(fields, name), name)
+    tensors, dtypes = safetensors(folder / "model.safetensors")
+    file = Arrays(tensors, dtypes)
+    parts = found.parts(model)
+    hold(file.tensors, stored(parts, weights(model)), name)
+    return model, parts, file
+
+
 class Small:
     """The model's graph and weights on a device; engines of any size over them."""
 
     def __init__(
-        self, device: Cpu, dtype: DType = F32, cache: DType = F16, planted: Mapping[str, Floats] | None = None
+        self,
+        device: Cpu,
+        dtype: DType | None = None,
+        cache: DType = F16,
+        planted: Mapping[str, Floats] | None = None,
+        name: str = "llama",
     ) -> None:
-        """Linear maps hold `dtype`; quantised ones take 8-bit activations. `planted` replaces maps once they
-        are loaded, so it may hold what no file may.
+        """Linear maps hold `dtype`, None for what is stored; quantised ones take 8-bit activations. `planted`
+        replaces float32 maps once they are loaded, so it may hold what no file may.
         """
-        config = json.loads((GOLDEN / "config.json").read_text())
         self.device, self.cache = device, cache
-        self.model = llama.Llama(
-            name="small", layers=config["num_hidden_layers"], hidden=config["hidden_size"],
-            feed_forward=config["intermediate_size"], heads=config["num_attention_heads"],
-            kv_heads=config["num_key_value_heads"], head_dim=config["head_dim"],
-            vocabulary=config["vocab_size"], context=config["max_position_embeddings"],
-            epsilon=config["rms_norm_eps"],
-            rope_base=config["rope_parameters"]["rope_theta"], rope_pairs=config["head_dim"] // 2,
-            pairing="halves", tied=config["tie_word_embeddings"],
-        )  # fmt: skip
-        tensors = {renamed(name): array for name, array in safetensors(GOLDEN / "model.safetensors").items()}
-        self.dtypes = {name: dtype if array.ndim == 2 else F32 for name, array in tensors.items()}
-        arrays: dict[str, NDArray[np.generic]] = {
-            name: quantise(array, dtype) if array.ndim == 2 and dtype is not F32 else array
-            for name, array in tensors.items()
-        }
-        self.source = Weights({**arrays, **llama.computed(self.model)})
+        self.model, parts, file = golden(name)
+        wanted = weights(self.model)
+        held = Weights(file, parts, wanted, computed(self.model))
+        self.dtypes, arrays = dict(held.dtypes), {}
+        for each, want in wanted.items():
+            kind, raw = self.dtypes[each], held.raw(each)
+            if dtype and len(want.shape) == 2 and dtype is not kind:
+                raw = quantise(dequantise(raw, kind, want.shape), dtype).reshape(-1).view(np.uint8)
+                kind = dtype
+            self.dtypes[each], arrays[each] = kind, raw
+        self.source = Raw({**arrays, **computed(self.model)})
         self.vocabulary = self.model.vocabulary
-        graph = self.graph(1, 1)
-        self.weights = load(graph, self.source, device)
-        for name, array in (planted or {}).items():
-            raw = Weights({name: array}).raw(name)
-            pack = Pack(name, raw, graph.types[name], self.weights[name])
+        step = self.graph(1, 1)
+        self.weights = load(step, self.source, device)
+        for each, array in (planted or {}).items():
+            raw = array.reshape(-1).view(np.uint8)
+            pack = Pack(each, raw, step.types[each], self.weights[each])
             device.call_all(pack.kernel(), [pack.arguments()])
 
     def graph(self, pages: int, table: int) -> Graph:
         """One step's graph, for a cache of so many pages and so many of them for one sequence."""
-        made = llama.graph(self.model, self.dtypes, self.cache, pages, table)
+        made = graph(self.model, self.dtypes, self.cache, pages, table)
         quantised = any(dtype.quantised for dtype in self.dtypes.values())
         return quantize_activations(made) if quantised else made
 

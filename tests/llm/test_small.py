@@ -53,11 +53,15 @@ def answer(sequence: Sequence) -> Answer:
     return sequence.tokens[sequence.prompt_length :], list(sequence.logprobs)
 
 
-def test_logits_are_those_of_transformers(device: Cpu) -> None:
+@pytest.mark.parametrize(
+    "name", ["llama", "llama-wide", "mistral", "qwen2", "qwen3", "gemma2", "phi3", "gpt2"]
+)
+def test_logits_are_those_of_transformers(device: Cpu, name: str) -> None:
     """In float32 both are exact to rounding: 1e-4 of the greatest magnitude is a thousand times that."""
-    tokens = np.load(GOLDEN / "tokens.npy").tolist()
-    positions, expected = np.load(GOLDEN / "positions.npy"), np.load(GOLDEN / "output.npy")
-    found = Small(device, F32, F32).engine().logits(tokens)[positions]
+    folder = GOLDEN / name
+    tokens = np.load(folder / "tokens.npy").tolist()
+    positions, expected = np.load(folder / "positions.npy"), np.load(folder / "output.npy")
+    found = Small(device, None, F32, name=name).engine().logits(tokens)[positions]
     assert np.abs(found - expected).max() <= 1e-4 * np.abs(expected).max()
 
 
@@ -217,7 +221,7 @@ def test_damaged_weights_end_sequences_and_the_engine_lives_on(device: Cpu) -> N
     sequence = engine.add([1, 2, 3], Sampling(max_tokens=2))
     assert engine.step() == [] and not engine.busy
     assert sequence.reason == "error" and isinstance(sequence.error, PrecisionOverflow)
-    assert sequence.error.place == 'small › node "blk.0.cache" (cache_write)'
+    assert sequence.error.place == 'llama › node "blk.0.cache" (cache_write)'
     engine.check_integrity()
     assert engine.pages.free == engine.pages.count
 

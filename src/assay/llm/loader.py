@@ -9,9 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from assay.compiler.lower import quantize_activations
 from assay.errors import FormatError, RequestError
 from assay.formats.gguf import GgufFile, open_gguf
@@ -23,8 +20,10 @@ from assay.llm.language_model import LanguageModel
 from assay.llm.options import Options
 from assay.llm.template import ChatTemplate
 from assay.llm.tokenizer import Tokenizer
-from assay.models import llama
+from assay.models.decoder import Decoder, weights
+from assay.models.decoder_graph import computed, graph
 from assay.models.llama_gguf import from_gguf
+from assay.models.parts import Part, Weights, stored
 from assay.ops import contract
 from assay.runtime.cpu import Cpu
 from assay.runtime.executor import Executor
@@ -41,7 +40,8 @@ Loaded = Callable[[int, int], None]
 class Design:
     """What follows from a file's head, before any weight is read: one step's graph, and the cache's size."""
 
-    model: llama.Llama
+    model: Decoder
+    weights: Weights
     graph: Graph
     context: int
     pages: int
@@ -52,7 +52,9 @@ def design(file: GgufFile, options: Options) -> Design:
     RequestError for a context that the model doesn't have.
     """
     model = from_gguf(file)
-    hold(file.tensors, llama.weights(model), str(file.path))
+    wanted = weights(model)
+    parts = {name: Part(name) for name in wanted}
+    hold(file.tensors, stored(parts, wanted), str(file.path))
     _check_tokens(file, model.vocabulary)
     context = model.context if options.context is None else options.context
     if context > model.context:
@@ -60,12 +62,12 @@ def design(file: GgufFile, options: Options) -> Design:
         raise RequestError("a context that is too long", place="context", want=want, got=got)
     cache = F32 if options.activations == "float32" else F16
     pages = _pages(model, context, options.cache_tokens, cache.size)
-    dtypes = {name: tensor.dtype for name, tensor in file.tensors.items()}
-    graph = llama.graph(model, dtypes, cache, pages, -(-context // PAGE))
+    held = Weights(file, parts, wanted, computed(model))
+    step = graph(model, held.dtypes, cache, pages, -(-context // PAGE))
     if options.activations == "int8":
-        graph = quantize_activations(graph)
-    contract.require(graph)
-    return Design(model, graph, context, pages)
+        step = quantize_activations(step)
+    contract.require(step)
+    return Design(model, held, step, context, pages)
 
 
 def load(path: Path, options: Options, compiled: Compiled, loaded: Loaded) -> LanguageModel:
@@ -79,8 +81,7 @@ def load(path: Path, options: Options, compiled: Compiled, loaded: Loaded) -> La
         device = Cpu(options.threads)
         weights: dict[str, Buffer] = {}
         executor = _executor(made.graph, device, weights, compiled)
-        source = _Weights(file, llama.computed(made.model))
-        buffers, packs = lay_out(made.graph, source, device)
+        buffers, packs = lay_out(made.graph, made.weights, device)
         weights.update(buffers)
         # Repacking is native code, so the interpreter is free for the tokenizer meanwhile.
         with ThreadPoolExecutor(1, "assay-load") as beside:
@@ -118,19 +119,6 @@ def _naming(path: Path) -> Iterator[None]:
         raise
 
 
-@dataclass(frozen=True)
-class _Weights:
-    """A file's weights, and those that are computed."""
-
-    file: GgufFile
-    computed: Mapping[str, NDArray[np.generic]]
-
-    def raw(self, name: str) -> NDArray[np.uint8]:
-        if name in self.computed:
-            return self.computed[name].view(np.uint8)
-        return self.file.raw(name)
-
-
 def _executor(graph: Graph, device: Cpu, weights: Mapping[str, Buffer], compiled: Compiled) -> Executor:
     """An executor whose kernels are compiled, before any weight is read: a failure comes early."""
     states = {name: device.reserve(graph.types[name].nbytes({}), owner=name) for name in graph.states}
@@ -140,7 +128,7 @@ def _executor(graph: Graph, device: Cpu, weights: Mapping[str, Buffer], compiled
     return executor
 
 
-def _pages(model: llama.Llama, context: int, cache_tokens: int | None, size: int) -> int:
+def _pages(model: Decoder, context: int, cache_tokens: int | None, size: int) -> int:
     """Pages of the cache: what was asked for, or a context and as much more as a quarter of the memory
     holds.
     """

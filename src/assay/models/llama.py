@@ -1,184 +1,141 @@
-"""The llama architecture as a graph: one step over a ragged batch, for prefill, decoding and everything
-between.
-"""
+"""llama, and what its descendants have in common with it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
+from assay.kernels.sizes import POSITIONS
+from assay.models.architecture import Architecture
+from assay.models.config import Config
+from assay.models.decoder import Decoder, weights
+from assay.models.parts import Part
+from assay.models.rope import Llama3, Rope
 
-from assay.formats.inventory import Wanted
-from assay.graph.graph import Graph
-from assay.kernels.sizes import PAGE
-from assay.models.rope import frequencies
-from assay.ops.builder import Builder
-from assay.ops.weights import WEIGHT_TYPES
-from assay.tensor.dtype import F32, I32, I64, DType
-
-
-@dataclass(frozen=True)
-class Llama:
-    """The shape of a llama model."""
-
-    name: str
-    layers: int
-    hidden: int
-    feed_forward: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    vocabulary: int
-    context: int
-    epsilon: float
-    rope_base: float
-    rope_pairs: int
-    pairing: str
-    tied: bool
-    """Whether the output map is the token table."""
-
-    @property
-    def kv_elements(self) -> int:
-        """Elements of the cache that one token takes."""
-        return 2 * self.layers * self.kv_heads * self.head_dim
+MOST = (1 << 31) - 1
+HEAD = range(16, 257, 16)
+"""Elements of a head: see the operator `attention`."""
+ACTIVATIONS = {"silu": "silu", "gelu_pytorch_tanh": "gelu_tanh", "gelu_new": "gelu_tanh", "gelu": "gelu"}
+LAYER = {
+    "attn_norm": "input_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+REST = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 
 
-FREQUENCIES = "rope_frequencies"
+def from_config(config: Config, name: str) -> Decoder:
+    """The shape that a llama's config.json says."""
+    attention, feed_forward = config.flag("attention_bias", False), config.flag("mlp_bias", False)
+    biases = {"attn_q", "attn_k", "attn_v", "attn_output"} if attention else set()
+    biases |= {"ffn_gate", "ffn_up", "ffn_down"} if feed_forward else set()
+    return like(config, name, biases=frozenset(biases))
 
 
-def computed(model: Llama) -> Mapping[str, NDArray[np.generic]]:
-    """Weights that no file holds."""
-    return {FREQUENCIES: frequencies(model.rope_base, model.rope_pairs)}
-
-
-def weights(model: Llama) -> dict[str, Wanted]:
-    """The weights that a file must hold, by name."""
-    hidden, queries = model.hidden, model.heads * model.head_dim
-    keys = model.kv_heads * model.head_dim
-    layer = {
-        "attn_norm": (hidden,),
-        "attn_q": (queries, hidden),
-        "attn_k": (keys, hidden),
-        "attn_v": (keys, hidden),
-        "attn_output": (hidden, queries),
-        "ffn_norm": (hidden,),
-        "ffn_gate": (model.feed_forward, hidden),
-        "ffn_up": (model.feed_forward, hidden),
-        "ffn_down": (hidden, model.feed_forward),
-    }
-    shapes: dict[str, tuple[int, ...]] = {"token_embd.weight": (model.vocabulary, hidden)}
-    for number in range(model.layers):
-        shapes |= {f"blk.{number}.{part}.weight": shape for part, shape in layer.items()}
-    shapes["output_norm.weight"] = (hidden,)
-    if not model.tied:
-        shapes["output.weight"] = (model.vocabulary, hidden)
-    return {
-        name: Wanted(shape, WEIGHT_TYPES if len(shape) == 2 else (F32,)) for name, shape in shapes.items()
-    }
-
-
-def graph(model: Llama, dtypes: Mapping[str, DType], cache: DType, pages: int, table: int) -> Graph:
-    """One step: T tokens of S sequences with at most `table` pages each, logits and a sampled token for R of
-    the rows.
-
-    `dtypes` has each weight's element type; the cache is `pages` pages of `cache` elements.
-    """
-    b = Builder(model.name)
-    tokens = b.input("tokens", I32, "T")
-    positions = b.input("positions", I32, "T")
-    slots = b.input("slots", I32, "T")
-    spans = b.input("spans", I32, "S + 1")
-    pasts = b.input("pasts", I32, "S")
-    pages_of = b.input("table", I32, "S", table)
-    rows = b.input("rows", I32, "R")
-    sampling = [
-        b.input("temperature", F32, "R"), b.input("top_k", I32, "R"), b.input("top_p", F32, "R"),
-        b.input("seed", I64, "R"), b.input("choice", I32, "R"), b.input("draw", I32, "R"),
-    ]  # fmt: skip
-
-    wanted = weights(model)
-
-    def weight(name: str) -> str:
-        return b.weight(name, dtypes[name], *wanted[name].shape)
-
-    embedding = weight("token_embd.weight")
-    turns = b.op(
-        "rotary_table", positions, b.weight(FREQUENCIES, F32, model.rope_pairs), name="rope", output="turns"
+def like(
+    config: Config,
+    name: str,
+    *,
+    biases: frozenset[str] = frozenset(),
+    head_norms: bool = False,
+    post_norms: bool = False,
+    tied: bool = False,
+) -> Decoder:
+    """The shape of a model whose config has llama's fields. `tied` is what a missing field means."""
+    hidden = config.integer("hidden_size", 1, MOST)
+    heads = config.integer("num_attention_heads", 1, MOST)
+    kv_heads = config.integer("num_key_value_heads", 1, MOST, heads)
+    if heads % kv_heads:
+        raise config.error("num_key_value_heads", f"a divisor of {heads} query heads", kv_heads)
+    head_dim = config.integer("head_dim", 1, MOST, hidden // heads)
+    if head_dim not in HEAD:
+        raise config.error("head_dim", f"a multiple of {HEAD.step}, at most {HEAD[-1]}", head_dim)
+    layers = config.integer("num_hidden_layers", 1, 4096)
+    config.neutral("pretraining_tp", 1)
+    activation = "hidden_act" if config.has("hidden_act") else "hidden_activation"
+    return Decoder(
+        name=name,
+        layers=layers,
+        hidden=hidden,
+        feed_forward=config.integer("intermediate_size", 1, MOST),
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+        vocabulary=config.integer("vocab_size", 1, MOST),
+        context=config.integer("max_position_embeddings", 2, POSITIONS),
+        epsilon=config.number("rms_norm_eps", 2.0**-126, 1.0, 1e-6),
+        ropes=(rope(config, head_dim),) * layers,
+        tied=config.flag("tie_word_embeddings", tied),
+        activation=ACTIVATIONS[config.choice(activation, tuple(ACTIVATIONS), "silu")],
+        biases=biases,
+        head_norms=head_norms,
+        post_norms=post_norms,
+        windows=windows(config, layers),
     )
-    x = b.op("embedding", tokens, embedding, name="token_embd", output="embedded")
-
-    def rotate(value: str, heads: int, name: str) -> str:
-        return b.op(
-            "rotary",
-            value,
-            turns,
-            name=name,
-            output=name,
-            heads=heads,
-            head_dim=model.head_dim,
-            pairing=model.pairing,
-        )
-
-    for layer in range(model.layers):
-        at = f"blk.{layer}"
-
-        def linear(value: str, part: str, at: str = at) -> str:
-            name = f"{at}.{part}"
-            return b.op("linear", value, weight(f"{name}.weight"), name=name, output=name)
-
-        def norm(value: str, part: str, at: str = at) -> str:
-            name = f"{at}.{part}"
-            return b.op(
-                "rms_norm",
-                value,
-                weight(f"{name}.weight"),
-                name=name,
-                output=name,
-                epsilon=model.epsilon,
-            )
-
-        shape = (pages, model.kv_heads)
-        keys = b.state(f"{at}.keys", cache, *shape, model.head_dim, PAGE)
-        values = b.state(f"{at}.values", cache, *shape, PAGE, model.head_dim)
-        normed = norm(x, "attn_norm")
-        q = linear(normed, "attn_q")
-        k = linear(normed, "attn_k")
-        v = linear(normed, "attn_v")
-        q = rotate(q, model.heads, f"{at}.rope_q")
-        k = rotate(k, model.kv_heads, f"{at}.rope_k")
-        keys, values = b.ops("cache_write", k, v, slots, keys, values, name=f"{at}.cache")
-        attended = b.op(
-            "attention", q, keys, values, spans, pasts, pages_of, name=f"{at}.attn", output=f"{at}.attn",
-            heads=model.heads, scale=_scale(model.head_dim),
-        )  # fmt: skip
-        mixed = linear(attended, "attn_output")
-        x = b.op("add", x, mixed, name=f"{at}.attn_residual", output=f"{at}.attn_residual")
-        normed = norm(x, "ffn_norm")
-        gate = linear(normed, "ffn_gate")
-        up = linear(normed, "ffn_up")
-        gate = b.op("silu", gate, name=f"{at}.ffn_act", output=f"{at}.ffn_act")
-        both = b.op("mul", gate, up, name=f"{at}.ffn_mul", output=f"{at}.ffn_mul")
-        down = linear(both, "ffn_down")
-        x = b.op("add", x, down, name=f"{at}.ffn_residual", output=f"{at}.ffn_residual")
-    x = b.op("gather_rows", x, rows, name="rows", output="wanted")
-    x = b.op(
-        "rms_norm",
-        x,
-        weight("output_norm.weight"),
-        name="output_norm",
-        output="final",
-        epsilon=model.epsilon,
-    )
-    head = embedding if model.tied else weight("output.weight")
-    logits = b.op("linear", x, head, name="output", output="logits")
-    sampled, logprob = b.ops("sample", logits, *sampling, name="sample", output="sample")
-    for value in (logits, sampled, logprob):
-        b.output(value)
-    return b.graph()
 
 
-def _scale(head_dim: int) -> float:
-    """1 / √head_dim, rounded to float32."""
-    return float(np.float32(1) / np.sqrt(np.float32(head_dim)))
+def rope(config: Config, head_dim: int) -> Rope:
+    """Rotary positions: `rope_parameters`, or of older files `rope_theta` and `rope_scaling`."""
+    rules = config.inner("rope_parameters") or config.inner("rope_scaling")
+    holder = rules if rules and rules.has("rope_theta") else config
+    base = holder.number("rope_theta", 1.0, 2.0**127, 10000.0)
+    share = holder.number("partial_rotary_factor", 0.0, 1.0, 1.0)
+    pairs = int(head_dim * share) // 2
+    if pairs < 1:
+        raise holder.error("partial_rotary_factor", "at least a pair of elements", share)
+    kind = "default"
+    if rules:
+        field = "rope_type" if rules.has("rope_type") else "type"
+        kind = rules.choice(field, ("default", "linear", "llama3"), "default")
+    made = Rope(base, pairs, "halves")
+    if rules is None or kind == "default":
+        return made
+    factor = rules.number("factor", 1.0, 2.0**20)
+    if kind == "linear":
+        return Rope(base, pairs, "halves", linear=factor)
+    low, high = (rules.number(f"{end}_freq_factor", 0.0, 2.0**20) for end in ("low", "high"))
+    if low >= high:
+        raise rules.error("low_freq_factor", f"less than high_freq_factor {high}", low)
+    original = rules.integer("original_max_position_embeddings", 1, POSITIONS)
+    return Rope(base, pairs, "halves", llama3=Llama3(factor, low, high, original))
+
+
+def windows(config: Config, layers: int) -> tuple[int, ...]:
+    """Each layer's window: by `layer_types`, or the same for all."""
+    kinds = config.choices("layer_types", ("sliding_attention", "full_attention"), layers)
+    if not config.has("sliding_window") or not config.flag("use_sliding_window", True):
+        return ()
+    window = config.integer("sliding_window", 1, MOST)
+    if kinds is None:
+        return (window,) * layers
+    return tuple(window if kind == "sliding_attention" else 0 for kind in kinds)
+
+
+def parts(
+    model: Decoder,
+    layer: Mapping[str, str] = LAYER,
+    rest: Mapping[str, str] = REST,
+    norms_plus: float = 0.0,
+    layers_at: str = "model.layers",
+) -> dict[str, Part]:
+    """Where each weight lies; norms are stored `norms_plus` too low."""
+    found = {}
+    for name in weights(model):
+        stem, kind = name.rsplit(".", 1)
+        if stem.startswith("blk."):
+            _, number, part = stem.split(".")
+            source = f"{layers_at}.{number}.{layer[part]}.{kind}"
+        else:
+            source = f"{rest[stem]}.{kind}"
+        found[name] = Part(source, plus=norms_plus if stem.endswith("_norm") else 0.0)
+    return found
+
+
+ARCHITECTURE = Architecture(from_config, parts)

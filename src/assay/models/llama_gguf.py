@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from assay.formats.gguf import GgufFile
 from assay.kernels.sizes import POSITIONS
+from assay.models.decoder import Decoder
 from assay.models.hyperparameters import Hyperparameters
-from assay.models.llama import Llama
+from assay.models.rope import Rope
 
 MOST = (1 << 31) - 1
 """More than any size, of those that are held against tensors later."""
@@ -17,7 +18,7 @@ LAYOUT = "Meta AI original pth"
 """What old converters call the order of rows that rotates neighbours."""
 
 
-def from_gguf(file: GgufFile) -> Llama:
+def from_gguf(file: GgufFile) -> Decoder:
     """The configuration in a GGUF file's metadata, every key of it. Raises FormatError for another
     architecture, for values that no llama has and for keys whose meaning isn't known.
     """
@@ -32,9 +33,11 @@ def from_gguf(file: GgufFile) -> Llama:
     turned = keys.integer("rope.dimension_count", 2, head_dim, head_dim)
     if turned % 2:
         raise keys.error("rope.dimension_count", "an even number: pairs are rotated", str(turned))
-    model = Llama(
+    layers = _layers(keys, file)
+    base = keys.number("rope.freq_base", 1.0, GREATEST, 10000.0)
+    model = Decoder(
         name=file.expect("general.name", str, file.path.stem),
-        layers=_layers(keys, file),
+        layers=layers,
         hidden=hidden,
         feed_forward=keys.integer("feed_forward_length", 1, MOST),
         heads=heads,
@@ -43,9 +46,7 @@ def from_gguf(file: GgufFile) -> Llama:
         vocabulary=table.shape[0],
         context=keys.integer("context_length", 2, POSITIONS),
         epsilon=keys.number("attention.layer_norm_rms_epsilon", LEAST_NORMAL, 1.0),
-        rope_base=keys.number("rope.freq_base", 1.0, GREATEST, 10000.0),
-        rope_pairs=turned // 2,
-        pairing="neighbours",
+        ropes=(Rope(base, turned // 2, "neighbours"),) * layers,
         tied="output.weight" not in file.tensors,
     )
     _neutral(keys, model)
@@ -77,7 +78,7 @@ def _layers(keys: Hyperparameters, file: GgufFile) -> int:
     return layers
 
 
-def _neutral(keys: Hyperparameters, model: Llama) -> None:
+def _neutral(keys: Hyperparameters, model: Decoder) -> None:
     """Keys that change nothing as long as they say this."""
     for name, value in (
         ("vocab_size", model.vocabulary),

@@ -1,20 +1,71 @@
-"""Frequencies of rotary position embedding, correctly rounded without the system's mathematics."""
+"""Rotary position embedding's frequencies, correctly rounded without the system's mathematics."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from decimal import Context, Decimal
 
 import numpy as np
 from numpy.typing import NDArray
 
 _DIGITS = Context(prec=40)
+_PI = Decimal("3.141592653589793238462643383279502884197")
 
 
-def frequencies(base: float, pairs: int) -> NDArray[np.float32]:
-    """float32 [pairs]: base^(−i / pairs), to nearest. 40 decimal digits decide the rounding, so every machine
-    agrees.
+@dataclass(frozen=True)
+class Llama3:
+    """Llama 3.1's stretching of low frequencies, for contexts longer than `original`."""
+
+    factor: float
+    low: float
+    high: float
+    original: int
+
+
+@dataclass(frozen=True)
+class Rope:
+    """How queries and keys are rotated: pair i by position · base^(−i / pairs), stretched.
+
+    `pairing` says which elements of a head are a pair: "neighbours" or "halves". `linear` divides all
+    frequencies; `divisors`, where a file has them, each its own.
     """
-    exact = (
-        _DIGITS.power(Decimal(base), _DIGITS.divide(Decimal(-pair), Decimal(pairs))) for pair in range(pairs)
-    )
+
+    base: float
+    pairs: int
+    pairing: str
+    linear: float = 1.0
+    llama3: Llama3 | None = None
+    divisors: tuple[float, ...] = ()
+
+
+def frequencies(rope: Rope) -> NDArray[np.float32]:
+    """float32 [pairs], to nearest. 40 decimal digits decide the rounding, so every machine agrees."""
+    exact = [_frequency(rope, pair) for pair in range(rope.pairs)]
     return np.array([np.float32(float(value)) for value in exact], np.float32)
+
+
+def _frequency(rope: Rope, pair: int) -> Decimal:
+    exponent = _DIGITS.divide(Decimal(-pair), Decimal(rope.pairs))
+    plain = _DIGITS.power(Decimal(rope.base), exponent)
+    if rope.divisors:
+        plain = _DIGITS.divide(plain, Decimal(rope.divisors[pair]))
+    plain = _DIGITS.divide(plain, Decimal(rope.linear))
+    return _stretched(rope.llama3, plain) if rope.llama3 else plain
+
+
+def _stretched(rule: Llama3, frequency: Decimal) -> Decimal:
+    """Frequencies whose wave fits the original context `high` times stay, those below `low` times are divided
+    by the factor, between them it is mixed.
+    """
+    whole = _DIGITS.multiply(Decimal(rule.original), frequency)
+    turns = _DIGITS.divide(whole, _DIGITS.multiply(Decimal(2), _PI))
+    divided = _DIGITS.divide(frequency, Decimal(rule.factor))
+    if turns > Decimal(rule.high):
+        return frequency
+    if turns < Decimal(rule.low):
+        return divided
+    share = _DIGITS.divide(
+        _DIGITS.subtract(turns, Decimal(rule.low)), _DIGITS.subtract(Decimal(rule.high), Decimal(rule.low))
+    )
+    rest = _DIGITS.subtract(Decimal(1), share)
+    return _DIGITS.add(_DIGITS.multiply(rest, divided), _DIGITS.multiply(share, frequency))

@@ -1,0 +1,177 @@
+"""A decoder-only language model as a graph: one step over a ragged batch, for prefill, decoding and
+everything between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.graph.graph import Graph
+from assay.kernels.sizes import PAGE
+from assay.models.decoder import Decoder, weights
+from assay.models.rope import Rope, frequencies
+from assay.ops.builder import Builder
+from assay.tensor.dtype import F32, I32, I64, DType
+
+
+def computed(model: Decoder) -> Mapping[str, NDArray[np.generic]]:
+    """Weights that no file holds."""
+    return {_table(model, rope): frequencies(rope) for rope in model.ropes if rope}
+
+
+def graph(model: Decoder, dtypes: Mapping[str, DType], cache: DType, pages: int, table: int) -> Graph:
+    """One step: T tokens of S sequences with at most `table` pages each, logits and a sampled token for R of
+    the rows.
+
+    `dtypes` has each weight's element type; the cache is `pages` pages of `cache` elements.
+    """
+    return _Step(model, dtypes, cache, pages, table).graph()
+
+
+def _table(model: Decoder, rope: Rope) -> str:
+    """The name of a rotation's frequencies: a model has one or two of them."""
+    others = list(dict.fromkeys(each for each in model.ropes if each))
+    return f"rope_frequencies.{others.index(rope)}" if len(others) > 1 else "rope_frequencies"
+
+
+class _Step:
+    """The graph while it is built."""
+
+    def __init__(
+        self, model: Decoder, dtypes: Mapping[str, DType], cache: DType, pages: int, table: int
+    ) -> None:
+        b = self.b = Builder(model.name)
+        self.model, self.dtypes, self.cache, self.pages = model, dtypes, cache, pages
+        self.wanted = weights(model)
+        self.tokens, self.positions = b.input("tokens", I32, "T"), b.input("positions", I32, "T")
+        self.slots = b.input("slots", I32, "T")
+        self.batch = (
+            b.input("spans", I32, "S + 1"),
+            b.input("pasts", I32, "S"),
+            b.input("table", I32, "S", table),
+        )
+        self.rows = b.input("rows", I32, "R")
+        self.sampling = (
+            b.input("temperature", F32, "R"), b.input("top_k", I32, "R"), b.input("top_p", F32, "R"),
+            b.input("seed", I64, "R"), b.input("choice", I32, "R"), b.input("draw", I32, "R"),
+        )  # fmt: skip
+        self.turns = {rope: self._turns(rope) for rope in dict.fromkeys(model.ropes) if rope}
+
+    def graph(self) -> Graph:
+        b, model = self.b, self.model
+        table = self._weight("token_embd.weight")
+        x = b.op("embedding", self.tokens, table, name="token_embd", output="embedded")
+        if model.embedding_scale != 1.0:
+            x = b.op(
+                "scale", x, name="embedding_scale", output="embedding_scale", factor=model.embedding_scale
+            )
+        if model.positions:
+            places = self._weight("position_embd.weight")
+            place = b.op("embedding", self.positions, places, name="position_embd", output="position_embd")
+            x = b.op("add", x, place, name="placed", output="placed")
+        for layer in range(model.layers):
+            x = self._layer(x, layer)
+        x = b.op("gather_rows", x, self.rows, name="rows", output="wanted")
+        x = self._norm(x, "output_norm", "final")
+        head = table if model.tied else self._weight("output.weight")
+        logits = b.op(
+            "linear", x, head, name="output", output="logits" if not model.logit_cap else "uncapped"
+        )
+        if model.logit_cap:
+            logits = self._capped(logits)
+        sampled, logprob = b.ops("sample", logits, *self.sampling, name="sample", output="sample")
+        for value in (logits, sampled, logprob):
+            b.output(value)
+        return b.graph()
+
+    def _layer(self, x: str, layer: int) -> str:
+        b, model, at = self.b, self.model, f"blk.{layer}"
+        attended = self._attention(self._norm(x, f"{at}.attn_norm"), layer)
+        mixed = self._linear(attended, f"{at}.attn_output")
+        if model.post_norms:
+            mixed = self._norm(mixed, f"{at}.post_attention_norm")
+        x = b.op("add", x, mixed, name=f"{at}.attn_residual", output=f"{at}.attn_residual")
+        fed = self._feed_forward(self._norm(x, f"{at}.ffn_norm"), at)
+        if model.post_norms:
+            fed = self._norm(fed, f"{at}.post_ffw_norm")
+        return b.op("add", x, fed, name=f"{at}.ffn_residual", output=f"{at}.ffn_residual")
+
+    def _attention(self, x: str, layer: int) -> str:
+        b, model, at = self.b, self.model, f"blk.{layer}"
+        q, k, v = (self._linear(x, f"{at}.{part}") for part in ("attn_q", "attn_k", "attn_v"))
+        if model.head_norms:
+            q = self._head_norm(q, f"{at}.attn_q_norm", model.heads)
+            k = self._head_norm(k, f"{at}.attn_k_norm", model.kv_heads)
+        rope = model.ropes[layer]
+        if rope:
+            q = self._rotate(q, rope, model.heads, f"{at}.rope_q")
+            k = self._rotate(k, rope, model.kv_heads, f"{at}.rope_k")
+        shape = (self.pages, model.kv_heads)
+        keys = b.state(f"{at}.keys", self.cache, *shape, model.head_dim, PAGE)
+        values = b.state(f"{at}.values", self.cache, *shape, PAGE, model.head_dim)
+        keys, values = b.ops("cache_write", k, v, self.slots, keys, values, name=f"{at}.cache")
+        return b.op(
+            "attention", q, keys, values, *self.batch, name=f"{at}.attn", output=f"{at}.attn",
+            heads=model.heads, scale=model.attention_scale or _scale(model.head_dim),
+            window=model.window(layer), cap=model.attention_cap,
+        )  # fmt: skip
+
+    def _feed_forward(self, x: str, at: str) -> str:
+        b, model = self.b, self.model
+        inner = self._linear(x, f"{at}.ffn_gate") if model.gated else ""
+        up = self._linear(x, f"{at}.ffn_up")
+        active = b.op(model.activation, inner or up, name=f"{at}.ffn_act", output=f"{at}.ffn_act")
+        if model.gated:
+            active = b.op("mul", active, up, name=f"{at}.ffn_mul", output=f"{at}.ffn_mul")
+        return self._linear(active, f"{at}.ffn_down")
+
+    def _linear(self, x: str, name: str) -> str:
+        """A linear map, with its bias where it has one; the part's name is the value's."""
+        bias = f"{name}.bias"
+        if bias not in self.wanted:
+            return self.b.op("linear", x, self._weight(f"{name}.weight"), name=name, output=name)
+        mapped = self.b.op("linear", x, self._weight(f"{name}.weight"), name=name, output=f"{name}.map")
+        return self.b.op("bias", mapped, self._weight(bias), name=bias, output=name)
+
+    def _norm(self, x: str, name: str, output: str = "") -> str:
+        weights = [self._weight(f"{name}.weight")]
+        if self.model.norm == "layer_norm":
+            weights.append(self._weight(f"{name}.bias"))
+        epsilon = self.model.epsilon
+        return self.b.op(self.model.norm, x, *weights, name=name, output=output or name, epsilon=epsilon)
+
+    def _head_norm(self, x: str, name: str, heads: int) -> str:
+        weight, epsilon = self._weight(f"{name}.weight"), self.model.epsilon
+        return self.b.op("rms_norm", x, weight, name=name, output=name, epsilon=epsilon, groups=heads)
+
+    def _turns(self, rope: Rope) -> str:
+        name = _table(self.model, rope)
+        table = self.b.weight(name, F32, rope.pairs)
+        return self.b.op(
+            "rotary_table", self.positions, table, name=name.replace("_frequencies", ""),
+            output=name.replace("rope_frequencies", "turns"),
+        )  # fmt: skip
+
+    def _rotate(self, x: str, rope: Rope, heads: int, name: str) -> str:
+        return self.b.op(
+            "rotary", x, self.turns[rope], name=name, output=name,
+            heads=heads, head_dim=self.model.head_dim, pairing=rope.pairing,
+        )  # fmt: skip
+
+    def _capped(self, logits: str) -> str:
+        """cap · tanh(logits / cap)."""
+        b, cap = self.b, self.model.logit_cap
+        x = b.op("scale", logits, name="logits.down", output="logits.down", factor=float(np.float32(1 / cap)))
+        x = b.op("tanh", x, name="logits.tanh", output="logits.tanh")
+        return b.op("scale", x, name="logits.cap", output="logits", factor=cap)
+
+    def _weight(self, name: str) -> str:
+        return self.b.weight(name, self.dtypes[name], *self.wanted[name].shape)
+
+
+def _scale(head_dim: int) -> float:
+    """1 / √head_dim, rounded to float32."""
+    return float(np.float32(1) / np.sqrt(np.float32(head_dim)))

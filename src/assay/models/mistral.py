@@ -1,0 +1,8 @@
+"""mistral: a llama with a sliding window."""
+
+from __future__ import annotations
+
+from assay.models import llama
+from assay.models.architecture import Architecture
+
+ARCHITECTURE = Architecture(lambda config, name: llama.like(config, name), llama.parts)

@@ -1,0 +1,89 @@
+"""A model's weights as a file of another layout holds them: renamed, cut out of a wider one, turned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.formats.inventory import Wanted
+from assay.formats.quant import dequantise
+from assay.formats.tensors import TensorInfo
+from assay.tensor.dtype import F32, DType
+
+
+class TensorFile(Protocol):
+    """What holds tensors: a GGUF file, or a folder of safetensors."""
+
+    @property
+    def tensors(self) -> Mapping[str, TensorInfo]: ...
+
+    def raw(self, name: str) -> NDArray[np.uint8]: ...
+
+
+@dataclass(frozen=True)
+class Part:
+    """Where a weight lies: in the tensor `source`, rows `first` … of `total`; `turned` where the file has it
+    transposed, `plus` is added to it (in float32).
+    """
+
+    source: str
+    first: int = 0
+    total: int = 0
+    turned: bool = False
+    plus: float = 0.0
+
+
+def stored(parts: Mapping[str, Part], wanted: Mapping[str, Wanted]) -> dict[str, Wanted]:
+    """The tensors that the file must hold, for these weights."""
+    found = {}
+    for name, part in parts.items():
+        shape = wanted[name].shape
+        if part.total:
+            shape = (part.total, *shape[1:])
+        found[part.source] = replace(wanted[name], shape=shape[::-1] if part.turned else shape)
+    return found
+
+
+class Weights:
+    """A model's weights over a file, by the model's names; `computed` are those that no file holds.
+
+    Vectors become float32: norms and biases are added in it. Matrices stay as they are stored.
+    """
+
+    def __init__(
+        self,
+        file: TensorFile,
+        parts: Mapping[str, Part],
+        wanted: Mapping[str, Wanted],
+        computed: Mapping[str, NDArray[np.generic]],
+    ) -> None:
+        self._file, self._parts, self._wanted, self._computed = file, parts, wanted, computed
+
+    @property
+    def dtypes(self) -> dict[str, DType]:
+        """Each weight's element type in the graph."""
+        return {
+            name: F32 if len(self._wanted[name].shape) == 1 else self._file.tensors[part.source].dtype
+            for name, part in self._parts.items()
+        }
+
+    def raw(self, name: str) -> NDArray[np.uint8]:
+        """The bytes of a weight, in the order of its rows."""
+        if name in self._computed:
+            return self._computed[name].view(np.uint8)
+        part, shape = self._parts[name], self._wanted[name].shape
+        info, raw = self._file.tensors[part.source], self._file.raw(part.source)
+        if part.turned:
+            raw = np.ascontiguousarray(raw.view(f"V{info.dtype.size}").reshape(info.shape).T).view(np.uint8)
+            raw = raw.reshape(-1)
+        if part.total:
+            row = info.nbytes // part.total
+            raw = raw[row * part.first : row * (part.first + shape[0])]
+        if len(shape) == 1 and (info.dtype is not F32 or part.plus):
+            values = dequantise(raw.reshape(-1), info.dtype, shape) + np.float32(part.plus)
+            raw = values.view(np.uint8)
+        return raw.reshape(-1)
