@@ -72,7 +72,14 @@ def test_a_bar_has_its_total_from_the_start_and_words_stand_between(monkeypatch:
         at = text.index(word, at)
     assert text.rindex("loading the model") > text.rindex("loading weights")
     # One line at a time.
-    assert "\x1b[2A" not in text
+    assert text.count("\x1b[1A") <= 1, "the end takes the line away"
+
+
+def test_the_end_of_a_stage_that_was_not_shown_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = shown(monkeypatch)
+    with Bars(delay=0.0) as bars:
+        bars.weights(10, 10)
+    assert terminal.getvalue() == ""
 
 
 def test_words_alone_show_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

