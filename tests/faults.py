@@ -216,6 +216,18 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
         ),
     ),
     (
+        "tests/llm/test_strict.py tests/llm/test_options.py tests/runtime/test_weights.py",
+        (
+            ("formats/inventory.py", "    if surplus:", "    if False and surplus:"),
+            ("models/hyperparameters.py", "key not in self._known:", "key in self._known:"),
+            ("models/llama_gguf.py", "    if heads % kv_heads:", "    if kv_heads % heads:"),
+            ("runtime/weights.py", "if raw.nbytes != kind.nbytes({}):", "if raw.nbytes < kind.nbytes({}):"),
+            ("llm/loader.py", "    contract.require(graph)\n", ""),
+            ("llm/options.py", "1, MOST_THREADS", "0, MOST_THREADS"),
+            ("kernels/pack.py", "bad |= least & HALF == HALF", "pass"),
+        ),
+    ),
+    (
         "tests/llm/test_stops.py",
         (("llm/stops.py", "min(longest, len(text))", "min(longest - 1, len(text))"),),
     ),

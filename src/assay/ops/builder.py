@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
 
 from assay.errors import ContractError
 from assay.graph.dim import Dim
@@ -61,9 +61,11 @@ class Builder:
             operator = registry.get(op)
         except ContractError as error:
             raise error.at(quote(self._name)) from None
-        node = Node(op, inputs, (), attributes, name)
-        outputs = self._output_names(operator, node, output)
-        node = replace(node, outputs=outputs)
+        if output and len(operator.outputs) == 1:
+            outputs: tuple[str, ...] = (output,)
+        else:
+            outputs = self._output_names(operator, operator.named(Node(op, inputs, ())), output)
+        node = Node(op, inputs, outputs, attributes, name)
         self._raise(self._scope.apply(node)[1])
         self._nodes.append(node)
         return outputs
@@ -92,11 +94,8 @@ class Builder:
         self._sources[kind].append(name)
         return name
 
-    def _output_names(self, operator: Operator, node: Node, output: str) -> tuple[str, ...]:
-        values = operator.named(node)
+    def _output_names(self, operator: Operator, values: Mapping[str, str], output: str) -> tuple[str, ...]:
         ports = [port.name for port in operator.outputs]
-        if output and len(ports) == 1:
-            return (output,)
         stem = output or self._free("x", len(self._nodes))
         names = []
         for port in ports:

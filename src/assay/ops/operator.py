@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -236,6 +237,11 @@ class Operator:
     """The operation's number in kernels/elementwise.py, for operators that a chain may hold."""
     constant: str = ""
     """The float attribute that is such an operation's second operand."""
+
+    @cached_property
+    def in_panels(self) -> tuple[str, ...]:
+        """The inputs that kernels want in panels."""
+        return tuple(port.name for port in self.inputs if port.panels)
 
     def named(self, node: Node) -> dict[str, str]:
         """The value at each port, inputs first. A port has none where the node's name for it is empty, or

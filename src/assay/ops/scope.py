@@ -46,7 +46,6 @@ class Scope:
 
     def declare(self, kind: str, name: str, type: ValueType | None, line: int = 0) -> list[ContractError]:
         """Define an input, a weight or a state (`kind`) of the graph."""
-        place = f"{kind} {quote(name)}"
         errors = self._define(name, type, Origin(kind, line))
         if type is None:
             errors.append(ContractError("no type declared", want="dtype and shape", got="nothing"))
@@ -54,7 +53,7 @@ class Scope:
             errors += _impossible(type)
         if kind == "state":
             self._states.setdefault(name, name)
-        return [error.at(place) for error in errors]
+        return [error.at(f"{kind} {quote(name)}") for error in errors]
 
     def state_of(self, name: str) -> str:
         """The state whose memory a value is; the value itself when it is none."""
@@ -123,11 +122,13 @@ class Scope:
     def _constants(self, node: Node) -> Iterator[ContractError]:
         """Ports that are read in panels: only weights are packed, and bytes in rows would pass for panels."""
         operator = registry.find(node.op)
-        names = operator.named(node) if operator else {}
-        for port in operator.inputs if operator else ():
-            name = names.get(port.name, "")
-            if port.panels and name in self._origins and self._origins[name].maker != "weight":
-                rule, got = f"input {port.name}: not a weight", f"{quote(name)}, {self._origin(name)}"
+        if operator is None or not operator.in_panels:
+            return
+        names = operator.named(node)
+        for port in operator.in_panels:
+            name = names.get(port, "")
+            if name in self._origins and self._origins[name].maker != "weight":
+                rule, got = f"input {port}: not a weight", f"{quote(name)}, {self._origin(name)}"
                 hint = "kernels read it in panels, into which weights are packed when they are loaded"
                 yield ContractError(rule, want="a weight of the graph", got=got, hint=hint)
 
