@@ -222,7 +222,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
             ("models/hyperparameters.py", "key not in self._known:", "key in self._known:"),
             ("models/llama_gguf.py", "    if heads % kv_heads:", "    if kv_heads % heads:"),
             ("runtime/weights.py", "if raw.nbytes != kind.nbytes({}):", "if raw.nbytes < kind.nbytes({}):"),
-            ("llm/loader.py", "    contract.require(graph)\n", ""),
+            ("llm/loader.py", "    contract.require(step)\n", ""),
             ("llm/options.py", "1, MOST_THREADS", "0, MOST_THREADS"),
             ("kernels/pack.py", "bad |= least & HALF == HALF", "pass"),
         ),
@@ -235,7 +235,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
         "tests/every_op/test_contract.py tests/ops",
         (
             ("ops/attributes.py", "value < attribute.low", "value <= attribute.low"),
-            ("ops/scope.py", "port.panels and name in", "name not in"),
+            ("ops/scope.py", '.maker != "weight"', '.maker == "weight"'),
             (
                 "ops/resolution.py",
                 "if not relation.holds(binding.dims, attributes):",
