@@ -85,6 +85,34 @@ def test_an_edited_helper_runs_and_what_does_not_use_it_is_not_compiled_again(tm
     assert len(objects_in(folder)) == 3, "the old code is found again"
 
 
+def test_damaged_objects_are_compiled_again(tmp_path: Path) -> None:
+    """Empty, cut short, bits flipped, another kernel's: code that isn't whole never runs."""
+    folder = tmp_path / "cache"
+    assert gathered(folder) == ROWS
+    files = sorted(folder.glob("kernels/*/*.o"))
+    whole = {file: file.read_bytes() for file in files}
+    for damage in (
+        lambda content: b"",
+        lambda content: content[: len(content) // 2],
+        lambda content: bytes(byte ^ (index % 97 == 0) for index, byte in enumerate(content)),
+        lambda content: content + b"x",
+    ):
+        for file, content in whole.items():
+            file.write_bytes(damage(content))
+        assert gathered(folder) == ROWS
+        assert all(build.unsealed(file.read_bytes()) for file in files)
+
+
+def test_the_compiler_says_much_and_runs_no_file_of_this_folder(tmp_path: Path) -> None:
+    (tmp_path / "numba.py").write_text("raise SystemExit('the wrong numba')")
+    program = (
+        "import os, sys\nsys.path[:] = [entry for entry in sys.path if entry]\n"
+        f"os.chdir({str(tmp_path)!r})\nos.environ['PYTHONVERBOSE'] = '1'\n{GATHER}"
+    )
+    out, error = start(program, tmp_path / "cache").communicate(timeout=300)
+    assert out.strip() == str(ROWS), error[-2000:]
+
+
 def test_a_users_helper_is_compiled_into_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel's file stays as it is; another in its package changes."""
     monkeypatch.setenv("ASSAY_CACHE", str(tmp_path))

@@ -8,6 +8,7 @@ only while the sources are those that its name says; the kernel's name is printe
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import os
 import sys
@@ -24,6 +25,9 @@ from assay.kernels.target import Target
 # Calls go through the object's table of addresses: what llvmlite's memory manager counts before it reserves
 # memory on x86-64, unlike the stubs of direct calls.
 _CALLS_BY_TABLE = '\n!llvm.module.flags = !{!900001}\n!900001 = !{i32 7, !"RtLibUseGOT", i32 1}\n'
+
+
+SEAL = hashlib.sha256().digest_size
 
 
 def environment(target: Target) -> dict[str, str]:
@@ -93,7 +97,18 @@ def write_object(name: str, path: Path, content: bytes) -> None:
     """
     if path.name != object_of(name, Sources().digest(name)):
         raise KernelBuildError("the sources changed while it was compiled", place=name, hint="try again")
-    write_whole(path, content)
+    write_whole(path, sealed(content))
+
+
+def sealed(content: bytes) -> bytes:
+    """An object with its SHA-256 behind it: code that a disk or a crash has damaged must not run."""
+    return content + hashlib.sha256(content).digest()
+
+
+def unsealed(content: bytes) -> bytes | None:
+    """The object without its digest; None where it isn't whole."""
+    code = content[:-SEAL]
+    return code if code and sealed(code) == content else None
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -14,6 +14,7 @@ import platform
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import deque
@@ -121,13 +122,22 @@ def addresses(names: Iterable[str], progress: Progress | None = None) -> dict[st
 
 
 def _read(names: Sequence[str], target: targets.Target, progress: Progress | None) -> list[object]:
-    """The objects' code in memory. Compiled again if another process deletes one just then."""
+    """The objects' code in memory. Compiled again if another process deletes one just then, or if one is
+    damaged.
+    """
     from llvmlite.binding import ObjectFileRef
 
     while True:
-        files = objects(names, target, progress).values()
-        with suppress(FileNotFoundError):
-            return [ObjectFileRef.from_path(str(file)) for file in files]
+        codes = []
+        for file in objects(names, target, progress).values():
+            with suppress(FileNotFoundError):
+                code = build.unsealed(file.read_bytes())
+                if code is None:
+                    file.unlink()
+                else:
+                    codes.append(ObjectFileRef.from_data(code))
+        if len(codes) == len(names):
+            return codes
 
 
 def _use(file: Path) -> bool:
@@ -183,23 +193,31 @@ def _build(
 
     def work() -> None:
         nonlocal ready
-        command = [sys.executable, "-m", "assay.kernels.build"]
-        with subprocess.Popen(
-            command,
-            env=build.environment(target),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as child:
-            assert child.stdin and child.stdout and child.stderr
+        # -P: a file numba.py in the current folder is not what is meant.
+        command = [sys.executable, "-P", "-m", "assay.kernels.build"]
+        # A pipe would fill up and stop the child, as nobody reads it before the end.
+        with (
+            tempfile.TemporaryFile("w+") as said,
+            subprocess.Popen(
+                command,
+                env=build.environment(target),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                text=True,
+            ) as child,
+        ):
+            assert child.stdin and child.stdout
             try:
                 while queue and not failures:
                     name = queue.popleft()
                     child.stdin.write(f"{name}\t{missing[name]}\n")
                     child.stdin.flush()
                     if child.stdout.readline().strip() != name:
-                        failures.append(f"{name}: {child.stderr.read().strip()}")
+                        child.stdin.close()
+                        child.wait()
+                        said.seek(0)
+                        failures.append(f"{name}: {said.read().strip()}")
                         return
                     with report:
                         ready += 1
