@@ -203,7 +203,7 @@ def _norm(call: Callable[..., None]) -> None:
     rows, width = 5, 100
     x = np.arange(rows * width, dtype=np.float32).reshape(rows, width) - np.float32(250)
     w, y = np.linspace(-1, 1, width, dtype=np.float32), np.zeros_like(x)
-    call(x, w, y, rows, width, 1e-5)
+    call(x, w, y, rows, 1, width, 1e-5)
     right = x / np.sqrt((x.astype(np.float64) ** 2).mean(1, keepdims=True) + 1e-5) * w
     error = float(np.abs(y - right).max())
     if not error < 1e-5:
