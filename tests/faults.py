@@ -25,9 +25,45 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
         _kernels("rms_norm"),
         (
             ("simd/vector.py", "for half in (8, 4, 2, 1):", "for half in (8, 4, 2):"),
-            ("kernels/norm.py", "/ np.float32(n) + eps)", "/ np.float32(n))"),
-            ("kernels/norm.py", "np.float32(n)", "np.float32(whole)"),
+            (
+                "kernels/norm.py",
+                "store(target + 4 * i, load(source + 4 * i) * scale * load(w + 4 * i))",
+                "store(target + 4 * i, load(source + 4 * i) * scale)",
+            ),
+            (
+                "kernels/norm.py",
+                "n - whole)\n            squares = fma(v, v, squares)\n",
+                "n - whole)\n",
+            ),
             ("kernels/share.py", "return rows * tid // nthreads", "return (rows * tid + 1) // nthreads"),
+        ),
+    ),
+    (
+        _kernels("layer_norm or gelu or bias"),
+        (
+            (
+                "kernels/norm.py",
+                "mean = splat(tree_sum(total) / np.float32(n))",
+                "mean = splat(np.float32(0.0))",
+            ),
+            ("kernels/norm.py", "select(lane_numbers() < splat_i32(count), d, splat(0.0))", "d"),
+            ("kernels/elementwise.py", "((start + i) % n)", "(i % n)"),
+            ("simd/mathf.py", "size < splat(0.625)", "size < splat(1.5)"),
+            (
+                "simd/mathf.py",
+                "select(t > splat(4.2), splat(4.2), t)",
+                "select(t > splat(1.0), splat(1.0), t)",
+            ),
+        ),
+    ),
+    (
+        "tests/llm/test_small.py -k transformers",
+        (
+            ("models/gemma2.py", "norms_plus=1.0", "norms_plus=0.0"),
+            ("models/gpt2.py", 'turned=name.endswith(".weight")', "turned=False"),
+            ("models/phi3.py", 'Part("self_attn.qkv_proj", queries, ', 'Part("self_attn.qkv_proj", keys, '),
+            ("models/rope.py", "if turns > Decimal(rule.high)", "if turns > Decimal(rule.low)"),
+            ("models/decoder_graph.py", "window=model.window(layer)", "window=0"),
         ),
     ),
     (
@@ -174,7 +210,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
             ("compiler/plan.py", "            phase += barrier\n", ""),
             ("compiler/plan.py", "rows if parse(port.dims).first == first else None", "rows"),
             ("compiler/chain.py", " and result not in graph.outputs", ""),
-            ("ops/chain.py", "operands[0], operands[-1]", "operands[0], operands[0]"),
+            ("ops/chain.py", "operands[-1] if link.constant", "operands[0] if link.constant"),
             ("runtime/executor.py", "if size >= wanted", "if size > wanted"),
             ("runtime/executor.py", "inputs.keys() != ready.inputs.keys()", "False"),
             ("runtime/executor.py", "if ready.tape.fault:", "if not ready.tape.fault:"),
@@ -201,7 +237,11 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
                 "np.float32(1) / np.sqrt(np.float32(head_dim))",
                 "np.float32(1) / np.float32(head_dim)",
             ),
-            ("models/rope.py", "Decimal(-pair), Decimal(pairs)", "Decimal(-pair), Decimal(pairs + 1)"),
+            (
+                "models/rope.py",
+                "Decimal(-pair), Decimal(rope.pairs)",
+                "Decimal(-pair), Decimal(rope.pairs + 1)",
+            ),
         ),
     ),
     (
