@@ -1,6 +1,6 @@
 """Damaged and hostile GGUF headers, made from sound ones; each must give a FormatError or a sound file.
 
-    python tests/formats/fuzz_gguf.py --cases 20000 [--seed 0]
+    cd tests && python -m formats.fuzz_gguf --cases 20000 [--seed 0]
 
 prints the longest time and the highest memory over the baseline, and each case that broke a limit. The suite
 runs a sample. Structure is found by a walker of its own, not by the parser under test.
@@ -8,25 +8,17 @@ runs a sample. Structure is found by a walker of its own, not by the parser unde
 
 from __future__ import annotations
 
-import argparse
-import collections
 import random
 import struct
-import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from assay.errors import FormatError
 from assay.formats.gguf import open_gguf
+from formats.campaign import Campaign
 
-SECONDS = 1.0
-MEGABYTES = 200.0
 GOLDEN = Path(__file__).parents[1] / "golden" / "gguf" / "smollm2_header.bin"
 TENSOR_BYTES = 96_576_768  # printed by golden/gguf/cut_header.py
 WIDTHS = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
@@ -294,25 +286,6 @@ def attempt(path: Path) -> str:
     return "opened"
 
 
-class Meter:
-    """Time and memory of one case: the peak of resident memory over what was resident at the start."""
-
-    def __init__(self) -> None:
-        self.baseline = self._status("VmRSS")
-
-    @staticmethod
-    def _status(name: str) -> float:
-        lines = Path("/proc/self/status").read_text().splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith(name)) / 1024
-
-    def measure(self, path: Path) -> tuple[str, float, float]:
-        """What came of opening the file, its seconds, and its megabytes over the baseline."""
-        Path("/proc/self/clear_refs").write_text("5")  # resets the peak
-        start = time.perf_counter()
-        result = attempt(path)
-        return result, time.perf_counter() - start, self._status("VmHWM") - self.baseline
-
-
 def heavy() -> Iterator[tuple[str, bytes, int]]:
     """Sound headers as large as the limits allow, of the kinds that cost the most for their bytes."""
 
@@ -339,62 +312,19 @@ def heavy() -> Iterator[tuple[str, bytes, int]]:
     yield "long keys", b"GGUF" + struct.pack("<IQQ", 3, 0, 16_384) + long, 0
 
 
-def run(cases: int, seed: int, folder: Path) -> bool:
-    """Run the campaign and print its figures; False if a limit was broken."""
-    seeds = (smollm2(), synthetic())
-    for good in seeds:
-        write(folder / "good", good.header, len(good.header) + good.tail)
-        assert attempt(folder / "good") == "opened"
-    rules: collections.Counter[str] = collections.Counter()
-    meter = Meter()
-    slowest = highest = total = 0.0
-    sound = True
+def _make(rng: random.Random, folder: Path) -> Path:
+    write(folder / "case", *mutated(rng.choice(SEEDS), rng))
+    return folder / "case"
 
-    def report(name: str, seconds: float, megabytes: float) -> None:
-        nonlocal slowest, highest, total, sound
-        slowest, highest, total = max(slowest, seconds), max(highest, megabytes), total + seconds
-        if seconds > SECONDS or megabytes > MEGABYTES:
-            sound = False
-            print(f"{name}: {seconds:.3f} s, {megabytes:.1f} MB over the baseline")
 
-    for case in range(cases):
-        rng = random.Random(f"{seed}:{case}")
-        header, size = mutated(rng.choice(seeds), rng)
-        write(folder / "case", header, size)
-        result, seconds, megabytes = meter.measure(folder / "case")
-        rules[result] += 1
-        report(f"case {case}", seconds, megabytes)
-    print(f"numpy {np.__version__}, python {sys.version.split()[0]}; {cases} mutations, seed {seed}:")
-    print(
-        f"slowest {slowest * 1e3:.1f} ms, mean {total / max(cases, 1) * 1e3:.2f} ms, highest {highest:.1f} MB"
-    )
-    for rule, count in rules.most_common():
-        print(f"{count:7} {rule}")
+def _heavy(folder: Path) -> Iterator[tuple[str, Path]]:
     for name, header, tail in heavy():
         write(folder / "heavy", header, len(header) + tail)
-        result, seconds, megabytes = alone(folder / "heavy")
-        print(f"{name}: {seconds:.3f} s, {megabytes:.1f} MB, {len(header) / 1e6:.1f} MB of header: {result}")
-        report(name, seconds, megabytes)
-    return sound
+        yield name, folder / "heavy"
 
 
-def alone(path: Path) -> tuple[str, float, float]:
-    """`Meter.measure` of opening the file, in a process of its own, whose heap has no room to spare."""
-    command = [sys.executable, __file__, "--open", str(path)]
-    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    seconds, megabytes, result = output.rstrip().split(" ", 2)
-    return result, float(seconds), float(megabytes)
-
+SEEDS = (smollm2(), synthetic())
+CAMPAIGN = Campaign("formats.fuzz_gguf", _make, attempt, _heavy)
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cases", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--open", type=Path, help="open this one file and print its figures")
-    arguments = parser.parse_args()
-    if arguments.open:
-        outcome, seconds, megabytes = Meter().measure(arguments.open)
-        print(seconds, megabytes, outcome)
-        sys.exit()
-    with tempfile.TemporaryDirectory() as name:
-        sys.exit(0 if run(arguments.cases, arguments.seed, Path(name)) else 1)
+    sys.exit(CAMPAIGN.main(__doc__))
