@@ -295,4 +295,17 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
         "tests/formats",
         (("formats/files.py", "if size < self._size:", "if size < 0:"),),
     ),
+    (
+        "tests/formats/test_safetensors.py tests/formats/test_safetensors_errors.py "
+        "tests/formats/test_files.py tests/formats/test_strict_json.py",
+        (
+            ("formats/files.py", "target.is_relative_to(home)", "str(target).startswith(str(home))"),
+            ("formats/safetensors_header.py", "if info.offset != end:", "if info.offset < end:"),
+            ("formats/safetensors_header.py", "room.nbytes - length", "room.nbytes"),
+            ("formats/safetensors_header.py", "if last > room:", "if last > room + 8:"),
+            ("formats/safetensors.py", "if len(found) > len(listed):", "if not listed:"),
+            ("formats/safetensors.py", "if info.offset % info.dtype.size == 0:", "if info.nbytes:"),
+            ("formats/strict_json.py", "if len(made) < len(pairs):", "if not made and pairs:"),
+        ),
+    ),
 )

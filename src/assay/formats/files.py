@@ -1,4 +1,4 @@
-"""Files that may be hostile: opened only if they are ordinary ones, and mapped."""
+"""Files that may be hostile: opened only if they are ordinary ones and inside their folder, and mapped."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from assay.errors import FormatError, ModelNotFoundError
+from assay.formats.tensors import quoted
 
 _CHUNK = 1 << 20
 
@@ -49,6 +50,46 @@ def opened(path: Path, want: str) -> Iterator[tuple[int, int]]:
         raise _unreadable(path, error) from error
     finally:
         os.close(fd)
+
+
+def read_at(fd: int, offset: int, length: int) -> bytes:
+    """So many bytes of a file that had them. Raises FormatError where it was cut short since."""
+    data = os.pread(fd, length, offset)
+    if len(data) < length:
+        raise FormatError(
+            "the file was cut short while it was read",
+            want=f"{length} bytes at byte {offset}",
+            got=f"{len(data)} bytes",
+        )
+    return data
+
+
+def member(folder: Path, name: str) -> Path:
+    """The file of this name in the folder.
+
+    Raises FormatError for a name with a path in it, for a file that isn't there, and for a link out of the
+    folder: what a model's files say must not make us read anything else.
+    """
+    place = f"{folder} › file {quoted(name)}"
+    if not name or name in (".", "..") or set(name) & set("/\\\0") or len(name.encode()) > 255:
+        raise FormatError("not the name of a file", place=place, want="a plain name, without a path")
+    try:
+        target = (folder / name).resolve(strict=True)
+        home = folder.resolve(strict=True)
+    except FileNotFoundError as error:
+        hint = "the download isn't complete: fetch it again"
+        raise FormatError("a file is missing", place=place, want="a file in the folder", hint=hint) from error
+    except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
+        raise FormatError("a file can't be found", place=place, got=str(error)[:200]) from error
+    if not target.is_relative_to(home):
+        raise FormatError(
+            "a link that leads out of the folder",
+            place=place,
+            want="a file in the folder",
+            got=str(target)[:200],
+            hint="a cache that keeps files elsewhere can be copied with its links followed: cp -rL",
+        )
+    return folder / name
 
 
 class MappedFile:

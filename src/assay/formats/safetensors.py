@@ -1,0 +1,196 @@
+"""Safetensors as Hugging Face publishes them: one file, or shards and an index, mapped. Trusts nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from assay.errors import FormatError
+from assay.formats.files import MappedFile, member, opened
+from assay.formats.safetensors_header import HEADER_LIMIT, Room, read_header
+from assay.formats.strict_json import JsonValue, kind, read_json
+from assay.formats.tensors import TensorInfo, look_up, near, quoted
+from assay.tensor.dtype import BF16, F16, F32
+
+SINGLE = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+SHARD_LIMIT = 256
+WEIGHTS = (F32, F16, BF16)
+"""The types that weights may have."""
+
+
+def open_safetensors(path: Path) -> SafetensorsFiles:
+    """The file at `path`; or, in a folder, `model.safetensors`, or the shards that
+    `model.safetensors.index.json` names. Headers are checked, and held against the index; no data is read.
+
+    The index's `total_size` is not held to: nothing reads it, and published ones are often wrong.
+
+    Raises ModelNotFoundError where nothing is there, FormatError for all else that isn't sound.
+    """
+    if not _is_folder(path):
+        return _open(path, [(path, None)])
+    single, index = (os.path.lexists(path / name) for name in (SINGLE, INDEX))
+    if not index:
+        if not single:
+            raise _no_weights(path)
+        return _open(path, [(member(path, SINGLE), None)])
+    shards = _shards(path)
+    if single and SINGLE not in shards:
+        raise FormatError(
+            "weights in one file and in shards as well",
+            place=str(path),
+            want=f"{SINGLE} or {INDEX}",
+            got="both",
+            hint="remove those that aren't meant",
+        )
+    return _open(path, [(member(path, name), names) for name, names in shards.items()])
+
+
+def _open(path: Path, files: Sequence[tuple[Path, list[str] | None]]) -> SafetensorsFiles:
+    """These files, each with the names of the tensors that the index says are in it."""
+    room = Room()
+    tensors: dict[str, TensorInfo] = {}
+    places: dict[str, MappedFile] = {}
+    with ExitStack() as stack:
+        for each, listed in files:
+            with opened(each, "a safetensors file, or a folder with one") as (fd, size):
+                found, room = read_header(fd, size, room)
+                if listed is not None:
+                    _check_listed(found, listed)
+                file = MappedFile(each, fd, size)
+            stack.callback(file.close)
+            tensors |= found
+            places |= dict.fromkeys(found, file)
+        stack.pop_all()
+    return SafetensorsFiles(path, tensors, places)
+
+
+def _check_listed(found: Mapping[str, TensorInfo], listed: list[str]) -> None:
+    missing = next((name for name in listed if name not in found), None)
+    if missing is not None:
+        raise FormatError(
+            "a tensor is missing that the index places here",
+            place=f"tensor {quoted(missing)}",
+            want=f"the {len(listed)} tensors of the index",
+            got=f"{len(found)} tensors",
+            hint=near(missing, found) or "shards and index aren't of one model: fetch them again",
+        )
+    if len(found) > len(listed):
+        known = set(listed)
+        raise FormatError(
+            "a tensor that the index doesn't place here",
+            place=f"tensor {quoted(next(name for name in found if name not in known))}",
+            want=f"the {len(listed)} tensors of the index",
+            got=f"{len(found)} tensors",
+            hint="shards and index aren't of one model: fetch them again",
+        )
+
+
+def _shards(folder: Path) -> dict[str, list[str]]:
+    """The names of the tensors in each file, as the folder's index has them."""
+    path = member(folder, INDEX)
+    table = read_json(path, HEADER_LIMIT)
+    try:
+        return _shards_of(table)
+    except FormatError as error:
+        raise error.at(str(path)) from None
+
+
+def _shards_of(table: dict[str, JsonValue]) -> dict[str, list[str]]:
+    surplus = next((key for key in table if key not in ("metadata", "weight_map")), None)
+    if surplus is not None:
+        raise FormatError("an unknown key", place=f"key {quoted(surplus)}", want="metadata and weight_map")
+    places = table.get("weight_map")
+    if type(places) is not dict or not places:
+        got = kind(places) if "weight_map" in table else "nothing"
+        want = "an object that gives each tensor's file"
+        raise FormatError("an index of another form", place="key 'weight_map'", want=want, got=got)
+    shards: dict[str, list[str]] = {}
+    for name, file in places.items():
+        if type(file) is not str:
+            place = f"key 'weight_map' › tensor {quoted(name)}"
+            raise FormatError("an index of another form", place=place, want="a file's name", got=kind(file))
+        shards.setdefault(file, []).append(name)
+    if len(shards) > SHARD_LIMIT:
+        want = f"at most {SHARD_LIMIT} files"
+        raise FormatError("too many files", place="key 'weight_map'", want=want, got=str(len(shards)))
+    return shards
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # to open it will say why
+        return False
+
+
+def _no_weights(folder: Path) -> FormatError:
+    pickled = (folder / "pytorch_model.bin").exists() or (folder / "pytorch_model.bin.index.json").exists()
+    hint = "pickled weights are not read, because they are code: convert them to safetensors"
+    return FormatError(
+        "a folder without weights",
+        place=str(folder),
+        want=f"{SINGLE}, or {INDEX} and its files",
+        got="pytorch_model.bin" if pickled else "neither",
+        hint=hint if pickled else "give the folder that has config.json, or a .safetensors file",
+    )
+
+
+class SafetensorsFiles:
+    """Open files as one table. Views from `raw` outlive `release` and `close`."""
+
+    def __init__(self, path: Path, tensors: dict[str, TensorInfo], places: dict[str, MappedFile]) -> None:
+        self.path = path
+        self.tensors: Mapping[str, TensorInfo] = MappingProxyType(tensors)
+        self._places = places
+        self._files = tuple(dict.fromkeys(places.values()))
+
+    def tensor(self, name: str) -> TensorInfo:
+        """Where a tensor lies in its file. A missing one is a FormatError."""
+        return look_up(name, self.tensors, str(self.path))
+
+    def raw(self, name: str) -> npt.NDArray[np.uint8]:
+        """A weight's bytes, uint8[nbytes], read-only, mapped: the files must not shrink while they are used.
+
+        Where a file doesn't align the elements, as early writers didn't, the bytes are a copy.
+        Raises FormatError for a missing tensor and for a type that isn't a weight's.
+        """
+        info = self.tensor(name)
+        if info.dtype not in WEIGHTS:
+            raise FormatError(
+                "a tensor type that isn't supported for weights",
+                place=f"{self._places[name].path} › tensor {quoted(name)}",
+                want=" or ".join(map(str, WEIGHTS)),
+                got=str(info.dtype),
+            )
+        view = self._places[name].view(info.offset, info.nbytes)
+        if info.offset % info.dtype.size == 0:
+            return view
+        copied = view.copy()
+        copied.flags.writeable = False
+        return copied
+
+    def release(self) -> None:
+        """Give mapped pages back to the system; a later look at a view reads them again."""
+        for file in self._files:
+            file.release()
+
+    def close(self) -> None:
+        """Close the files. The mappings stay for as long as views of them are held."""
+        for file in self._files:
+            file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

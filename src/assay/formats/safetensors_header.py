@@ -1,0 +1,205 @@
+"""The header of a safetensors file as a table: where each tensor lies. Trusts nothing.
+
+Source: the format's specification (huggingface/safetensors, README). A file is the header's length as eight
+bytes, little-endian; the header, a JSON object of dtype, shape and data_offsets by name, with an object of
+strings named `__metadata__` if any; then the data, which the tensors fill without a gap.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from assay.errors import FormatError
+from assay.formats.files import read_at
+from assay.formats.strict_json import JsonValue, kind, parse_object
+from assay.formats.tensors import TensorInfo, near, quoted
+from assay.tensor.dtype import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, DType
+
+LENGTH_BYTES = 8
+HEADER_LIMIT = 8 << 20
+"""Bytes of header, all shards together. The format's own limit is 100 MB; 10,000 tensors take 1.3."""
+TENSOR_LIMIT = 1 << 15
+"""Tensors, all shards together. 48 layers of 128 experts each have 19,000."""
+NAME_LIMIT = 1024
+MAX_RANK = 8
+MOST = (1 << 63) - 1
+"""The largest dimension or offset."""
+
+TYPES: dict[str, DType] = {
+    "F64": F64, "F32": F32, "F16": F16, "BF16": BF16, "I64": I64, "I32": I32, "I16": I16, "I8": I8, "U8": U8,
+    "BOOL": BOOL, "U16": DType("uint16", 1, 2, "int"), "U32": DType("uint32", 1, 4, "int"),
+    "U64": DType("uint64", 1, 8, "int"), "C64": DType("complex64", 1, 8, "complex"),
+    "F8_E5M2": DType("float8_e5m2", 1, 1, "float"), "F8_E4M3": DType("float8_e4m3fn", 1, 1, "float"),
+    "F8_E5M2FNUZ": DType("float8_e5m2fnuz", 1, 1, "float"),
+    "F8_E4M3FNUZ": DType("float8_e4m3fnuz", 1, 1, "float"), "F8_E8M0": DType("float8_e8m0fnu", 1, 1, "float"),
+    "F6_E2M3": DType("float6_e2m3fn", 4, 3, "float"), "F6_E3M2": DType("float6_e3m2fn", 4, 3, "float"),
+    "F4": DType("float4_e2m1fn", 2, 1, "float"),
+}  # fmt: skip
+"""All types of the format. Those that no operator reads are known here only, so that they can be listed."""
+
+_FIELDS = {"dtype", "shape", "data_offsets"}
+_POINTER = b"version "
+"""How the text begins that Git LFS leaves in place of a file."""
+_DAMAGED = "the file is cut short or damaged: fetch it again"
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What further headers may take."""
+
+    nbytes: int = HEADER_LIMIT
+    tensors: int = TENSOR_LIMIT
+
+
+def read_header(fd: int, size: int, room: Room) -> tuple[dict[str, TensorInfo], Room]:
+    """The tensors of the `size` bytes behind `fd`, and the room that is left after them.
+
+    Raises FormatError, and OSError where reading fails.
+    """
+    head = read_at(fd, 0, min(LENGTH_BYTES, size))
+    if head == _POINTER:
+        want, hint = "the header's length", "this is a pointer of Git LFS: fetch the file itself"
+        raise FormatError("not a safetensors file", place="header", want=want, got=repr(head), hint=hint)
+    length = int.from_bytes(head, "little")
+    if len(head) < LENGTH_BYTES or length > size - LENGTH_BYTES:
+        raise FormatError(
+            "the file ends inside its header",
+            place="header",
+            want=f"{LENGTH_BYTES + length if len(head) == LENGTH_BYTES else LENGTH_BYTES} bytes",
+            got=f"a file of {size} bytes",
+            hint=_DAMAGED,
+        )
+    if length > room.nbytes:
+        raise FormatError(
+            "the header is too long",
+            place="header",
+            want=f"at most {room.nbytes} of the {HEADER_LIMIT} bytes that all shards may have",
+            got=f"{length} bytes",
+        )
+    data = read_at(fd, LENGTH_BYTES, length)
+    if data[:1] != b"{":
+        raise FormatError("not a safetensors file", place="header", want="b'{'", got=repr(data[:1]))
+    try:
+        table = parse_object(data)
+        _check_metadata(table.pop("__metadata__", {}))
+    except FormatError as error:
+        raise error.at("header") from None
+    if len(table) > room.tensors:
+        want = f"at most {room.tensors} of the {TENSOR_LIMIT} that all shards may have"
+        raise FormatError("too many tensors", place="header", want=want, got=str(len(table)))
+    start = LENGTH_BYTES + length
+    tensors = {name: _tensor(name, entry, start, size) for name, entry in table.items()}
+    _check_places(tensors.values(), start, size)
+    return tensors, Room(room.nbytes - length, room.tensors - len(tensors))
+
+
+def _check_metadata(metadata: JsonValue) -> None:
+    place = "key '__metadata__'"
+    if type(metadata) is not dict:
+        raise FormatError("metadata of another type", place=place, want="an object", got=kind(metadata))
+    for key, value in metadata.items():
+        if type(value) is not str:
+            rule, where = "metadata of another type", f"{place} › key {quoted(key)}"
+            raise FormatError(rule, place=where, want="a string", got=kind(value))
+
+
+def _tensor(name: str, entry: JsonValue, start: int, size: int) -> TensorInfo:
+    """One entry of the table. The data begin at byte `start` of a file of `size` bytes."""
+    try:
+        if not 1 <= len(name) <= NAME_LIMIT:
+            want, got = f"1 to {NAME_LIMIT} characters", f"{len(name)} characters"
+            raise FormatError("a name that can't be", want=want, got=got)
+        if type(entry) is not dict:
+            raise FormatError("a tensor's entry of another type", want="an object", got=kind(entry))
+        if entry.keys() != _FIELDS:
+            raise _other_fields(entry)
+        dtype, shape = _dtype(entry["dtype"]), _shape(entry["shape"])
+        count = math.prod(shape)
+        if count % dtype.block:
+            want, got = f"a multiple of {dtype.block} elements of {dtype}", f"{list(shape)}"
+            raise FormatError("a tensor is not whole bytes", want=want, got=got)
+        first, last = _offsets(entry["data_offsets"], size - start)
+        if last - first != dtype.nbytes(count):
+            raise FormatError(
+                "a tensor's bytes don't fill its shape",
+                want=f"{dtype.nbytes(count)} bytes for {dtype}{list(shape)}",
+                got=f"data_offsets [{first}, {last}]: {last - first} bytes",
+            )
+    except FormatError as error:
+        raise error.at(f"tensor {quoted(name)}") from None
+    return TensorInfo(name, dtype, shape, start + first, last - first)
+
+
+def _other_fields(entry: dict[str, JsonValue]) -> FormatError:
+    missing = sorted(_FIELDS - entry.keys())
+    if missing:
+        return FormatError("a field is missing", want=missing[0], hint=near(missing[0], entry))
+    surplus = next(field for field in entry if field not in _FIELDS)
+    return FormatError("an unknown field", want="dtype, shape and data_offsets alone", got=quoted(surplus))
+
+
+def _dtype(value: JsonValue) -> DType:
+    dtype = TYPES.get(value) if type(value) is str else None
+    if dtype is None:
+        got = quoted(value) if type(value) is str else kind(value)
+        raise FormatError("an unknown type of tensor", place="dtype", want=", ".join(TYPES), got=got)
+    return dtype
+
+
+def _shape(value: JsonValue) -> tuple[int, ...]:
+    if type(value) is not list or len(value) > MAX_RANK:
+        got = f"{len(value)} dimensions" if type(value) is list else kind(value)
+        raise FormatError("a shape that can't be", place="shape", want=f"0 to {MAX_RANK} dimensions", got=got)
+    return tuple([_whole(dim, "shape") for dim in value])
+
+
+def _offsets(value: JsonValue, room: int) -> tuple[int, int]:
+    """The two offsets, from the start of the data, of which there are `room` bytes."""
+    place = "data_offsets"
+    if type(value) is not list or len(value) != 2:
+        got = f"{len(value)} numbers" if type(value) is list else kind(value)
+        raise FormatError("offsets of another form", place=place, want="the first byte and the end", got=got)
+    first, last = _whole(value[0], place), _whole(value[1], place)
+    if first > last:
+        want, got = "the end at the first byte or behind it", f"[{first}, {last}]"
+        raise FormatError("offsets that are out of order", place=place, want=want, got=got)
+    if last > room:
+        raise FormatError(
+            "a tensor runs past the end of the file",
+            place=place,
+            want=f"at most {room}, the bytes of data",
+            got=f"[{first}, {last}]",
+            hint=_DAMAGED,
+        )
+    return first, last
+
+
+def _whole(value: JsonValue, place: str) -> int:
+    if type(value) is not int or not 0 <= value <= MOST:
+        got = str(value) if isinstance(value, int | float) else kind(value)
+        raise FormatError("a number that can't be", place=place, want=f"an integer from 0 to {MOST}", got=got)
+    return value
+
+
+def _check_places(tensors: Iterable[TensorInfo], start: int, size: int) -> None:
+    """The tensors fill the data: none overlap, and no byte is left, where something could hide."""
+    end, before = start, ""
+    for info in sorted(tensors, key=lambda info: (info.offset, info.nbytes)):
+        if info.offset != end:
+            raise FormatError(
+                "two tensors overlap" if info.offset < end else "bytes that belong to no tensor",
+                place=f"tensor {quoted(info.name)}",
+                want=f"byte {end - start}, the end of {quoted(before)}" if before else "byte 0",
+                got=f"byte {info.offset - start}",
+            )
+        end, before = info.offset + info.nbytes, info.name
+    if end != size:
+        raise FormatError(
+            "bytes that belong to no tensor",
+            place="data",
+            want=f"{end - start} bytes, the end of the last tensor",
+            got=f"{size - start} bytes",
+            hint=_DAMAGED,
+        )
