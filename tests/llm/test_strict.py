@@ -21,6 +21,7 @@ from assay.formats.gguf_types import MetadataValue
 from assay.graph.graph import Graph
 from assay.llm import loader
 from assay.llm.options import Options
+from assay.llm.source import open_source
 from assay.models.decoder import Decoder, weights
 from assay.models.rope import Rope
 from assay.tensor.dtype import F32, Q4_0, Q8_0, DType
@@ -194,8 +195,8 @@ def test_a_wrong_shape_is_told_with_the_right_one(tmp_path: Path, name: str) -> 
 
 def test_rows_that_are_not_whole_blocks(tmp_path: Path) -> None:
     """Of a model whose K no block divides, the maps can't be quantised."""
-    with open_gguf(tiny.write(tmp_path / "m.gguf")) as file:
-        model = replace(loader.design(file, Options()).model, hidden=48, head_dim=16, heads=3, kv_heads=1)
+    with open_source(tiny.write(tmp_path / "m.gguf")) as source:
+        model = replace(source.model, hidden=48, head_dim=16, heads=3, kv_heads=1)
     kinds: tiny.Tensors = {name: (F32, wanted.shape) for name, wanted in weights(model).items()}
     keys: Changes = {
         "llama.embedding_length": 48, "llama.attention.head_count": 3, "llama.attention.head_count_kv": 1

@@ -29,15 +29,15 @@ def _declare(parser: Parser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from assay.formats.gguf import open_gguf
     from assay.graph.listing import listing
     from assay.llm.loader import design
     from assay.llm.options import Options
+    from assay.llm.source import open_source
 
     with Bars() as progress:
         path = find_model(arguments.model, progress)
-    with open_gguf(path) as file:
-        graph = design(file, Options(arguments.activations)).graph
+    with open_source(path) as source:
+        graph = design(source, Options(arguments.activations)).graph
     if arguments.plan:
         plans = [_figures(plan) for plan in _plans(graph)]
         print(json.dumps(plans) if arguments.json else "\n".join(_table(plans)))

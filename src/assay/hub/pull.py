@@ -36,11 +36,13 @@ def resolve(name_or_path: str | Path, progress: Progress | None = None) -> Path:
             "no such model file", place=name, want="a path to a file", got=str(reason)
         ) from error
     # What is there and isn't a regular file, such as a pipe, is refused where it is opened.
-    if there and path.suffix == ".gguf" and not path.is_dir():
+    sound = (path / "config.json").exists() if path.is_dir() else path.suffix == ".gguf"
+    if there and sound:
         return path
     if there:
         kind = "a folder" if path.is_dir() else f"a file ending in {path.suffix or 'nothing'}"
-        raise FormatError("not a model file", place=name, want="a .gguf file", got=kind)
+        want = "a .gguf file, or a folder with config.json and safetensors"
+        raise FormatError("not a model file", place=name, want=want, got=kind)
     if path.suffix == ".gguf" or path.parent != Path():
         siblings = [other.name for other in path.parent.glob("*.gguf")] if path.parent.is_dir() else []
         raise not_found("no such model file", name, path.name, siblings)

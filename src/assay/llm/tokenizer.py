@@ -22,7 +22,11 @@ class Tokenizer:
     an answer. `control` has the names of the control tokens.
     """
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(
+        self, vocabulary: Vocabulary, plain: tokenizers.Tokenizer, special: tokenizers.Tokenizer
+    ) -> None:
+        """`special` finds all named tokens in a text, `plain` only those that users define."""
+        self._plain, self._special = plain, special
         self._tokens = vocabulary.tokens
         self._kinds = bytes(vocabulary.kinds)
         self.control = tuple(vocabulary.control)
@@ -31,6 +35,11 @@ class Tokenizer:
         self.adds_bos = vocabulary.adds_bos
         self.eos_id = vocabulary.eos_id
         self.end_ids = vocabulary.end_ids
+
+    @classmethod
+    def from_gguf(cls, metadata: Mapping[str, object]) -> Self:
+        """The tokenizer that a GGUF file's metadata describes. Raises FormatError, which names the key."""
+        vocabulary = Vocabulary.from_gguf(metadata)
         try:
             bpe = models.BPE(vocabulary.ids, vocabulary.merges)
         except Exception as error:  # the library raises nothing narrower
@@ -40,14 +49,9 @@ class Tokenizer:
                 want="pairs of tokens that are a token when joined",
                 got=str(error),
             ) from error
-        named, pre = vocabulary.user_defined, vocabulary.pre
-        self._plain = _parsing(bpe, pre, named)
-        self._special = _parsing(bpe, pre, named + vocabulary.control)
-
-    @classmethod
-    def from_gguf(cls, metadata: Mapping[str, object]) -> Self:
-        """The tokenizer that a GGUF file's metadata describes. Raises FormatError, which names the key."""
-        return cls(Vocabulary.from_gguf(metadata))
+        pre, named = vocabulary.pre, vocabulary.user_defined
+        plain = _parsing(bpe, pre, named)
+        return cls(vocabulary, plain, _parsing(bpe, pre, named + vocabulary.control))
 
     def encode(self, text: str, *, special: bool = False, bos: bool = False) -> list[int]:
         """The token ids of `text`, with `bos_id` before them if `bos`.

@@ -24,7 +24,7 @@ model may have several: Qwen2's own configuration lists both of these. llama.cpp
 
 # What a token is, by the numbers that GGUF gives it. NORMAL ones are spelled in the alphabet of bytes; the
 # others (unknown, control, user-defined, unused) are their own text.
-NORMAL, CONTROL, USER_DEFINED = 1, 3, 4
+NORMAL, CONTROL, USER_DEFINED, UNUSED = 1, 3, 4, 5
 _KINDS = frozenset(range(1, 6))
 
 

@@ -6,9 +6,8 @@ import math
 from collections.abc import Mapping
 
 from assay.errors import FormatError
+from assay.formats.strict_json import JsonValue
 from assay.formats.tensors import quoted
-
-JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
 
 
 class Config:
@@ -43,6 +42,13 @@ class Config:
         value = self._value(name, default)
         if not isinstance(value, str) or value not in choices:
             raise self.error(name, " or ".join(choices), value)
+        return value
+
+    def text(self, name: str) -> str:
+        """A string."""
+        value = self._value(name, None)
+        if not isinstance(value, str):
+            raise self.error(name, "a string", value)
         return value
 
     def flag(self, name: str, default: bool) -> bool:

@@ -1,0 +1,120 @@
+"""A Hugging Face folder as a model: what it answers, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+import assay
+from assay.errors import AssayError, FormatError
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+TEXT = ["Once upon a time there was a fox.", "Zwölf Boxkämpfer jagen Eva.", "def f(x):\n    return x + 1"] * 3
+TEMPLATE = "{{ bos_token }}{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}{% endfor %}"
+
+
+@pytest.fixture(scope="module")
+def reference() -> Tokenizer:
+    """A small byte-level BPE of the library's own making."""
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    special = [AddedToken(text, special=True) for text in ("<begin>", "<end>", "<|user|>")]
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=300, special_tokens=special, initial_alphabet=alphabet)
+    made.train_from_iterator(TEXT, trainer)
+    made.add_tokens([AddedToken("<tool>", special=False)])
+    made.post_processor = processors.TemplateProcessing(single="<begin> $A", special_tokens=[("<begin>", 0)])
+    return made
+
+
+@pytest.fixture
+def folder(tmp_path: Path, reference: Tokenizer) -> Callable[[str], Path]:
+    """A golden model's folder, with the tokenizer and its neighbours."""
+
+    def make(name: str) -> Path:
+        place = tmp_path / name
+        shutil.copytree(GOLDEN / name, place)
+        reference.save(str(place / "tokenizer.json"))
+        fields = {"bos_token": "<begin>", "eos_token": {"content": "<end>"}, "chat_template": TEMPLATE}
+        (place / "tokenizer_config.json").write_text(json.dumps(fields))
+        changed(place, "config.json", eos_token_id=2)  # the golden ones name tokens that they don't have
+        (place / "generation_config.json").write_text(json.dumps({"eos_token_id": [1, 2]}))
+        return place
+
+    return make
+
+
+@pytest.mark.parametrize(
+    "name", ["llama", "llama-wide", "mistral", "qwen2", "qwen3", "gemma2", "phi3", "gpt2"]
+)
+def test_folders_answer(folder: Callable[[str], Path], name: str) -> None:
+    place = folder(name)
+    expected, tokens = np.load(place / "output.npy"), np.load(place / "tokens.npy").tolist()
+    with assay.load(place, threads=2, activations="float32", cache_tokens=1024) as lm:
+        found = lm.logits(tokens)[np.load(place / "positions.npy")]
+        assert np.abs(found - expected).max() <= 1e-4 * np.abs(expected).max()
+    with assay.load(place, threads=2, cache_tokens=1024) as lm:
+        answer = lm.chat([{"role": "user", "content": "Once"}], max_tokens=5)
+        assert len(answer.tokens) == 5 or answer.finish_reason == "stop"
+        assert answer.tokens == lm.chat([{"role": "user", "content": "Once"}], max_tokens=5).tokens
+
+
+def test_the_tokenizer_is_the_folders(folder: Callable[[str], Path], reference: Tokenizer) -> None:
+    with assay.load(folder("llama"), threads=1, cache_tokens=256) as lm:
+        own = lm.tokenizer
+        assert (own.bos_id, own.eos_id, own.end_ids, own.adds_bos) == (0, 1, {1, 2}, True)
+        for text in (*TEXT, "", "ein Fuchs 🦊", "a<tool>b"):
+            assert own.encode(text, bos=True) == reference.encode(text).ids
+            assert own.decode(own.encode(text)) == text
+        typed = "say <end> and <|user|>"
+        assert own.encode(typed, special=True) == reference.encode(typed, add_special_tokens=False).ids
+        assert own.decode(own.encode(typed)) == typed and own.encode(typed)[-1] != 2
+        assert own.vocabulary_size == 320 and own.decode([319]) == ""
+
+
+def changed(place: Path, file: str, **fields: object) -> None:
+    path = place / file
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+
+
+def config(file: str = "config.json", **fields: object) -> Callable[[Path], None]:
+    return lambda place: changed(place, file, **fields)
+
+
+@pytest.mark.parametrize(
+    ("change", "rule", "at"),
+    [
+        (config(model_type="lama"), "an architecture that isn't known", "model_type"),
+        (config(hidden_size=96), "a tensor has another shape", "tensor"),
+        (config(num_hidden_layers=3), "a tensor is missing", "tensor"),
+        (config(num_hidden_layers=1), "a tensor that the model doesn't use", "tensor"),
+        (config(num_attention_heads=0), "a field is out of range", "num_attention"),
+        (config(rope_parameters={"rope_type": "yarn"}), "a field is out", "rope_type"),
+        (config(hidden_act="relu2"), "a field is out of range", "hidden_act"),
+        (config(pretraining_tp=2), "a value that isn't supported", "pretraining_tp"),
+        (config(eos_token_id=[999]), "no such token", "eos_token_id"),
+        (lambda place: (place / "config.json").write_text("{"), "not JSON", "config.json"),
+        (lambda place: (place / "tokenizer.json").unlink(), "a file is missing", "tokenizer.json"),
+        (lambda place: (place / "model.safetensors").unlink(), "", "llama"),
+        (config("tokenizer.json", model={"type": "Unigram"}), "a tokenizer that", "model"),
+        (config("tokenizer.json", added_tokens=[{"id": 1}]), "a tokenizer that", "added_tokens[0]"),
+        (config("tokenizer_config.json", bos_token="<x>"), "no such token", "bos_token"),
+        (config("tokenizer_config.json", chat_template=5), "bad chat template", "chat_template"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(
+    folder: Callable[[str], Path], change: Callable[[Path], object], rule: str, at: str
+) -> None:
+    place = folder("llama")
+    change(place)
+    with pytest.raises(AssayError) as caught:
+        assay.load(place, threads=1, cache_tokens=256)
+    assert caught.value.rule.startswith(rule) and at in caught.value.place, str(caught.value)
+    assert isinstance(caught.value, FormatError) or not rule
