@@ -20,7 +20,6 @@ from assay.formats.gguf import open_gguf
 from assay.formats.gguf_types import MetadataValue
 from assay.graph.graph import Graph
 from assay.llm import loader
-from assay.llm.options import Options
 from assay.llm.source import open_source
 from assay.models.decoder import Decoder, weights
 from assay.models.rope import Rope
