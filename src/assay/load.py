@@ -37,7 +37,7 @@ def load(
     budget: int | None = None,
     progress: Progress | None = None,
 ) -> LanguageModel:
-    """The language model with this catalogue name or in this GGUF file, ready to run.
+    """The language model with this catalogue name, or in this GGUF file or folder, ready to run.
 
     `threads` is the team's size, by default all processors. `activations` "float32" computes linear maps and
     keeps the cache in float32: slower and exact to rounding. `context` limits the tokens of one sequence
