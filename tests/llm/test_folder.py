@@ -13,6 +13,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 
 import assay
 from assay.errors import AssayError, FormatError
+from assay.llm.folder_tokenizer import FolderTokenizer
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 TEXT = ["Once upon a time there was a fox.", "Zwölf Boxkämpfer jagen Eva.", "def f(x):\n    return x + 1"] * 3
@@ -77,6 +78,20 @@ def test_the_tokenizer_is_the_folders(folder: Callable[[str], Path], reference: 
         assert own.encode(typed, special=True) == reference.encode(typed, add_special_tokens=False).ids
         assert own.decode(own.encode(typed)) == typed and own.encode(typed)[-1] != 2
         assert own.vocabulary_size == 320 and own.decode([319]) == ""
+
+
+def test_a_large_vocabulary_is_read(tmp_path: Path) -> None:
+    """As large as Qwen's: 150,000 tokens, and merges as arrays."""
+    letters = [chr(0x4E00 + index) for index in range(400)]
+    pairs = [(a, b) for a in letters for b in letters][:150_000]
+    vocabulary = {text: number for number, text in enumerate([*letters, *(a + b for a, b in pairs)])}
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(), decoders.ByteLevel()
+    fields = json.loads(made.to_str())
+    fields["model"] |= {"vocab": vocabulary, "merges": [list(pair) for pair in pairs]}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(fields))
+    found = FolderTokenizer(tmp_path, 150_400).tokenizer()
+    assert found.vocabulary_size == 150_400 and found.id_of(letters[0] + letters[1]) == 401
 
 
 def changed(place: Path, file: str, **fields: object) -> None:

@@ -39,20 +39,20 @@ _HALF = re.compile(
 """An escaped half of a character beyond 16 bits, without its other half."""
 
 
-def read_json(path: Path, limit: int) -> dict[str, JsonValue]:
-    """The object that is the whole of the file at `path`, which has at most `limit` bytes.
+def read_json(path: Path, limit: int, marks: int = MARK_LIMIT) -> dict[str, JsonValue]:
+    """The object that is the whole of the file at `path`, which has at most `limit` bytes and `marks`.
 
     Raises ModelNotFoundError where nothing is there, FormatError for all else that isn't such an object.
     """
     with opened(path, "a JSON file") as (fd, size):
         if size > limit:
             raise FormatError("the file is too long", want=f"at most {limit} bytes", got=f"{size} bytes")
-        return parse_object(read_at(fd, 0, size))
+        return parse_object(read_at(fd, 0, size), marks)
 
 
-def parse_object(data: bytes) -> dict[str, JsonValue]:
+def parse_object(data: bytes, marks: int = MARK_LIMIT) -> dict[str, JsonValue]:
     """The object that these bytes are. Raises FormatError; the caller bounds the length."""
-    _measure(data)
+    _measure(data, marks)
     try:
         value = json.loads(
             data.decode(),
@@ -78,7 +78,7 @@ def kind(value: JsonValue) -> str:
     return names.get(type(value), "null" if value is None else "an object")
 
 
-def _measure(data: bytes) -> None:
+def _measure(data: bytes, most: int) -> None:
     """Refuse what is too deep or too many, and half characters.
 
     Exact for all that a parser would get to: outside of strings, a backslash ends it.
@@ -92,10 +92,9 @@ def _measure(data: bytes) -> None:
     inside = np.cumsum(signs == ord('"'), dtype=np.uint8)  # wraps, and stays odd inside of strings
     signs = signs[inside & 1 == 0]
     marks = int(np.count_nonzero(_MARK[signs]))
-    if marks > MARK_LIMIT:
-        raise FormatError(
-            "too many values", want=f"at most {MARK_LIMIT} commas, colons and brackets", got=str(marks)
-        )
+    if marks > most:
+        want = f"at most {most} commas, colons and brackets"
+        raise FormatError("too many values", want=want, got=str(marks))
     depth = int(np.cumsum(_STEP[signs], dtype=np.int32).max(initial=0))
     if depth > DEPTH_LIMIT:
         raise FormatError("nested too deep", want=f"at most {DEPTH_LIMIT} levels", got=str(depth))

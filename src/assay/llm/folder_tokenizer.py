@@ -21,6 +21,8 @@ CONFIG_LIMIT = 1 << 20
 """Bytes of config.json and its like."""
 TOKENIZER_LIMIT = 1 << 26
 """Bytes of tokenizer.json: large vocabularies take 20 million."""
+TOKENIZER_MARKS = 1 << 21
+"""Of tokenizer.json: 150,000 tokens and as many merges, each an array, have 900,000."""
 Fields = dict[str, JsonValue]
 
 
@@ -31,7 +33,7 @@ class FolderTokenizer:
         """`rows` is what the model has of tokens; those beyond the tokenizer's own are unused."""
         self._folder, self._rows = folder, rows
         self._place = f"{folder} › tokenizer.json"
-        self._fields = read_json(member(folder, "tokenizer.json"), TOKENIZER_LIMIT)
+        self._fields = read_json(member(folder, "tokenizer.json"), TOKENIZER_LIMIT, TOKENIZER_MARKS)
         self._config = _optional(folder, "tokenizer_config.json")
 
     def tokenizer(self) -> Tokenizer:
