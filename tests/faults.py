@@ -77,15 +77,18 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
     (
         _kernels("linear_quantized"),
         (
-            ("kernels/qtile.py", "I32(-form.offset)", "I32(form.offset)"),
-            ("kernels/qtile.py", "I64(form.minimums + 2", "I64(form.scales + 2"),
-            ("kernels/qtile.py", "value = _fma(builder, scaled, minimum[index], value)", "pass"),
+            ("kernels/qtile.py", "I32(-self.form.offset)", "I32(self.form.offset)"),
+            ("kernels/qtile.py", "form.minimums, form.super_minimums", "form.scales, form.super_scales"),
+            ("kernels/qtile.py", "self._fma(scaled, least, value) for least", "value for least"),
             (
                 "kernels/qgemm.py",
-                "blocks, panels = k // 32, (n + PANEL - 1) // PANEL",
-                "blocks, panels = k // 32, n // PANEL",
+                "blocks, panels = k // BLOCK, (n + PANEL - 1) // PANEL",
+                "blocks, panels = k // BLOCK, n // PANEL",
             ),
-            ("kernels/pack.py", " ^ 0x80808080", ""),
+            ("kernels/readers.py", " ^ 0x80808080", ""),
+            ("kernels/readers.py", "get_u8(at) >> 6 << 4", "get_u8(at) >> 7 << 4"),
+            ("kernels/qtile.py", "[first, [self.builder.sub(*each) for", "[first, [each[0] for"),
+            ("kernels/pack.py", "sign = 0x8000 if super_block", "sign = 0 if super_block"),
         ),
     ),
     (
@@ -154,7 +157,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
     ),
     (
         _kernels("embedding"),
-        (("kernels/unpack.py", ">> 4 * (i // 16)", ">> 4 * (i // 17)"),),
+        (("kernels/unpack.py", "if i < 16:", "if i < 17:"),),
     ),
     (
         _kernels("silu"),

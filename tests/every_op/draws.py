@@ -34,8 +34,8 @@ SIZES: dict[tuple[str, str], st.SearchStrategy[int]] = {
     ("sample", "V"): st.integers(1, 300),
 }
 """Sizes of names that are not 1 to 40."""
-BLOCKS = {"linear": "K", "embedding": "K"}
-"""The name that counts whole blocks when weights are quantised."""
+WHOLE = {"linear": ("K", 1), "embedding": ("K", 1), "linear_quantized": ("B", 32)}
+"""The name that counts along the blocks of quantised weights, and how many elements it counts."""
 
 
 def _floats(rng: np.random.Generator, shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
@@ -91,12 +91,14 @@ def _generic(draw: st.DrawFn, operator: Operator) -> Case:
     kinds: dict[str, DType] = {}
     for port in operator.inputs:
         kinds[port.name] = kinds[port.like] if port.like else draw(st.sampled_from(port.dtypes))
-    quantised = any(kind.quantised for kind in kinds.values())
+    block = max(kind.block for kind in kinds.values())
+    along, elements = WHOLE.get(operator.name, ("", 1))
     names = {axis.binds for pattern in patterns.values() for axis in pattern.axes if axis.binds}
     dims = {name: value for name, value in attributes.items() if type(value) is int}
     for name in sorted(names - dims.keys()):
         size = draw(SIZES.get((operator.name, name), st.integers(1, 40)))
-        dims[name] = -(-size // 32) * 32 if quantised and BLOCKS.get(operator.name) == name else size
+        unit = max(1, block // elements) if name == along else 1
+        dims[name] = -(-size // unit) * unit
     types, arrays = [], []
     for port in operator.inputs:
         pattern, kind = patterns[port.name], kinds[port.name]

@@ -201,10 +201,14 @@ def weight_numbers(array: Array, kind: ValueType) -> Array:
 
 
 def weight_terms(array: Array, kind: ValueType) -> Array:
-    """The magnitudes of what a weight's numbers are sums of: |scale · integer| + |minimum|, or |number|."""
-    if "m" in dict(kind.dtype.fields):
-        array = np.ascontiguousarray(array).reshape(-1, kind.dtype.size).copy()
-        record = array.view(kind.dtype.layout)
-        for name in ("d", "m"):
-            record[name] = np.abs(record[name])
+    """The magnitudes of what a weight's numbers are sums of: |scale · integer| + |minimum|, or |number|.
+
+    Types with a minimum have integers that are not negative, and what is subtracted is called dmin.
+    """
+    if {"m", "dmin"} & set(dict(kind.dtype.fields)):
+        blocks = np.ascontiguousarray(array).reshape(-1).view(kind.dtype.layout).copy()
+        for name, sign in (("d", 1), ("m", 1), ("dmin", -1)):
+            if name in dict(kind.dtype.fields):
+                blocks[name] = np.copysign(blocks[name], sign)
+        array = blocks.view(np.uint8)
     return np.abs(weight_numbers(array, kind))

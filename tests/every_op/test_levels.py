@@ -16,6 +16,7 @@ import pytest
 from assay.kernels import target
 from assay.kernels.cache import objects
 from assay.kernels.names import symbol_of
+from assay.kernels.panels import FORMATS
 from assay.ops import registry
 from every_op.elf import symbols
 from every_op.harness import all_cases
@@ -24,7 +25,7 @@ from every_op.levels import Compiled, compiled, kernel_names
 ALLOWED = frozenset(("fma", "fmaf", "memcpy", "memmove", "memset"))
 """What kernels may call (numerics.md, rule 3): exact, or no arithmetic."""
 LEVELS = ("baseline", "avx2", "avx512")
-PRODUCTS = ("qgemm.q4_0", "qgemm.q4_1", "qgemm.q8_0")
+PRODUCTS = tuple(f"qgemm.{name}" for name in FORMATS)
 
 pytestmark = pytest.mark.skipif(
     platform.machine() not in ("x86_64", "AMD64"), reason="levels are x86-64's; this is another machine"
@@ -83,7 +84,7 @@ def test_avx512_uses_its_registers_and_dot_products() -> None:
 
 @every_level
 def test_no_estimates_and_nothing_that_saturates(level: str) -> None:
-    """numerics.md, rule 6: no rcp, rsqrt, dot products of bfloat16; vpmaddubsw only of nibbles."""
+    """numerics.md, rule 6: no rcp, rsqrt, dot products of bfloat16; vpmaddubsw only of 6 bits at most."""
     for name, listing in code(level).listings.items():
         estimates = {word for word in listing.instructions if word.lstrip("v").startswith(("rcp", "rsqrt"))}
         assert not estimates, name

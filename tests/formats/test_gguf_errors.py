@@ -289,6 +289,9 @@ def test_damage(name: str, tmp_path: Path) -> None:
     assert (error.rule, error.place, error.want, error.got) == (rule, f"{path} › {place}", want, got)
 
 
+TYPES = "F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K, Q6_K, BF16"
+
+
 @pytest.mark.parametrize("code", [c for c in range(48) if c not in gguf_types.SUPPORTED])
 def test_unsupported_tensor_type(code: int, tmp_path: Path) -> None:
     path = Gguf(tensors=[tensor("blk.0.attn_q.weight", (256,), code)], data=bytes(1024)).write(tmp_path)
@@ -296,8 +299,8 @@ def test_unsupported_tensor_type(code: int, tmp_path: Path) -> None:
         open_gguf(path)
     assert caught.value.rule == "a tensor type that isn't supported"
     assert caught.value.place == f"{path} › tensor 'blk.0.attn_q.weight'"
-    assert caught.value.want == "F32, F16, Q4_0, Q4_1, Q8_0, BF16"
-    assert caught.value.got == ("Q4_K" if code == 12 else gguf_types.GGML_NAMES.get(code, f"type {code}"))
+    assert caught.value.want == TYPES
+    assert caught.value.got == ("IQ1_S" if code == 19 else gguf_types.GGML_NAMES.get(code, f"type {code}"))
 
 
 def test_names_of_tensor_types() -> None:
@@ -307,13 +310,13 @@ def test_names_of_tensor_types() -> None:
 
 
 def test_message(tmp_path: Path) -> None:
-    path = Gguf(tensors=[tensor("output.weight", (256,), 12)]).write(tmp_path)
+    path = Gguf(tensors=[tensor("output.weight", (256,), 19)]).write(tmp_path)
     with pytest.raises(FormatError) as caught:
         open_gguf(path)
     assert str(caught.value) == (
         f"{path} › tensor 'output.weight': a tensor type that isn't supported\n"
-        "  wanted F32, F16, Q4_0, Q4_1, Q8_0, BF16\n"
-        "  got    Q4_K\n"
+        f"  wanted {TYPES}\n"
+        "  got    IQ1_S\n"
         "  hint   quantise the model to one of the supported types"
     )
 

@@ -14,8 +14,23 @@ from hypothesis.extra import numpy as hnp
 
 from assay.errors import PrecisionOverflow
 from assay.formats.quant import dequantise, quantise
+from assay.formats.rounding import QUANTISERS
 from assay.tensor import dtype as dtypes
-from assay.tensor.dtype import BF16, F16, F32, Q4_0, Q4_1, Q8_0, QUANTISED, DType
+from assay.tensor.dtype import (
+    BF16,
+    F16,
+    F32,
+    Q4_0,
+    Q4_1,
+    Q4_K,
+    Q5_0,
+    Q5_1,
+    Q5_K,
+    Q6_K,
+    Q8_0,
+    QUANTISED,
+    DType,
+)
 
 KINDS = {
     F32: gguf.GGMLQuantizationType.F32,
@@ -23,6 +38,7 @@ KINDS = {
     BF16: gguf.GGMLQuantizationType.BF16,
     **{dtype: gguf.GGMLQuantizationType[dtype.name.upper()] for dtype in QUANTISED},
 }
+ROUNDED = (F32, F16, BF16, *QUANTISERS)
 HALVES = {
     "zero": 0x0000,
     "negative zero": 0x8000,
@@ -102,11 +118,59 @@ def test_by_hand() -> None:
     assert values.tolist() == [i / 2 for i in range(-16, 16)]
 
 
+def test_by_hand_of_five_bits() -> None:
+    """Bit i of `high` is the fifth bit of element i."""
+    head = np.array([0.5, -2], np.float16).view(np.uint8)
+    high = np.array([1 << 3 | 1 << 31], "<u4").view(np.uint8)
+    steps = np.arange(16, dtype=np.uint8) | 15 << 4
+    q = [i + 16 * (i == 3) for i in range(16)] + [15] * 15 + [31]
+    values = dequantise(np.concatenate([head, high, steps]), Q5_1, (32,))
+    assert values.tolist() == [i / 2 - 2 for i in q]
+    values = dequantise(np.concatenate([head[:2], high, steps]), Q5_0, (32,))
+    assert values.tolist() == [(i - 16) / 2 for i in q]
+
+
+@pytest.mark.parametrize("dtype", [Q4_K, Q5_K], ids=str)
+def test_by_hand_of_six_bit_scales(dtype: DType) -> None:
+    """Scale and minimum of each group are its own, all six bits of them."""
+    (block,) = np.zeros(1, dtype.layout)
+    block["d"], block["dmin"] = 0.5, 0.25
+    block["q"] = 0x21  # element i < 32 of each 64 is 1, the others are 2
+    for group in range(8):
+        for bit in range(6):
+            scales, value = np.zeros(12, np.uint8), 1 << bit
+            for first in (0, 4):  # scales, minimums
+                scales[:] = 0
+                if group < 4:
+                    scales[first + group] = value
+                else:
+                    scales[8 + group - 4] = (value & 15) << first
+                    scales[first + group - 4] = value >> 4 << 6
+                block["scales"] = scales
+                found = dequantise(block.reshape(1).view(np.uint8), dtype, (256,)).reshape(8, 32)
+                wanted = 0.5 * value * (1 + group % 2) if first == 0 else -0.25 * value
+                assert (found[group] == wanted).all()
+                assert not np.delete(found, group, axis=0).any()
+
+
+def test_by_hand_of_six_bits() -> None:
+    """Each element's bits, of one element after another."""
+    for i in range(256):
+        (block,) = np.zeros(1, Q6_K.layout)
+        block["d"], block["scales"] = 0.5, np.arange(-8, 8)
+        part, inside = divmod(i, 128)
+        block["q"][64 * part + inside % 64] = 9 << 4 * (inside // 64)
+        block["high"][32 * part + inside % 32] = 2 << 2 * (inside // 32)
+        wanted = 0.5 * np.repeat(np.arange(-8, 8), 16) * np.where(np.arange(256) == i, 9 + 32 - 32, -32)
+        assert np.array_equal(dequantise(block.reshape(1).view(np.uint8), Q6_K, (256,)), wanted)
+
+
 @pytest.mark.parametrize("dtype", KINDS, ids=str)
 def test_large_and_odd_shapes(dtype: DType) -> None:
     """More blocks than one chunk of the loop, in rank 1 to 4, from bytes that aren't contiguous."""
     rng = np.random.default_rng(0)
-    for shape in ((4097 * 32,), (129, 32 * 33), (3, 5, 64), (2, 1, 3, 32)):
+    unit = max(dtype.block, 32)
+    for shape in ((4097 * unit,), (129, unit * 33), (3, 5, 2 * unit), (2, 1, 3, unit)):
         raw = rng.integers(0, 256, dtype.nbytes(int(np.prod(shape))), np.uint8)
         apart = np.repeat(raw, 2)[::2]
         assert_same_bits(dequantise(apart, dtype, shape), by_gguf(raw, dtype, shape))
@@ -115,7 +179,7 @@ def test_large_and_odd_shapes(dtype: DType) -> None:
 FLOATS = st.floats(-1e4, 1e4, width=32, allow_subnormal=False)
 
 
-@pytest.mark.parametrize("dtype", KINDS, ids=str)
+@pytest.mark.parametrize("dtype", ROUNDED, ids=str)
 @settings(max_examples=60)
 @given(x=hnp.arrays(np.float32, st.tuples(st.integers(1, 4), st.sampled_from([32, 96])), elements=FLOATS))
 @example(x=np.zeros((1, 32), np.float32))
@@ -130,12 +194,12 @@ def test_quantise_as_gguf(dtype: DType, x: npt.NDArray[np.float32]) -> None:
     assert np.array_equal(quantise(x, dtype), theirs)
 
 
-@pytest.mark.parametrize("dtype", KINDS, ids=str)
+@pytest.mark.parametrize("dtype", ROUNDED, ids=str)
 def test_quantise_normal_values(dtype: DType) -> None:
     """More blocks than one chunk of the loop; and the way back errs by no more than the type's step.
 
     Half a step of the block, plus what rounding the float16 scale and minimum adds; q4_0 has 15 steps for 16
-    values, so the end away from its peak may be a whole step off.
+    values, so the end away from its peak may be a whole step off, and q5_0 31 for 32.
     """
     x = np.random.default_rng(1).normal(size=(300, 32 * 16)).astype(np.float32)
     raw = quantise(x, dtype)
@@ -149,6 +213,8 @@ def test_quantise_normal_values(dtype: DType) -> None:
         Q8_0: peak * (0.5 / 127 + 2**-10),
         Q4_0: peak * (1 / 8 + 2**-10),
         Q4_1: peak * (1 / 15 + 2**-9),
+        Q5_0: peak * (1 / 16 + 2**-10),
+        Q5_1: peak * (1 / 31 + 2**-9),
     }[dtype]
     error = np.abs(dequantise(raw, dtype, x.shape).reshape(-1, 32) - x.reshape(-1, 32))
     assert (error <= bound).all()
@@ -167,7 +233,7 @@ def test_bfloat16_of_every_kind() -> None:
     assert ours[9] == 0x3F80 and ours[10] == 0x3F82 and ours[11] == 0x3F81 and ours[8] == 0x7F80
 
 
-@pytest.mark.parametrize("dtype", QUANTISED, ids=str)
+@pytest.mark.parametrize("dtype", QUANTISERS, ids=str)
 def test_blocks_hold_finite_values_only(dtype: DType) -> None:
     for bad in (np.inf, -np.inf, np.nan):
         x = np.ones((3, 64), np.float32)
@@ -182,12 +248,17 @@ def test_misuse() -> None:
         (np.zeros(17, np.uint8), Q4_0, (32,)),
         (np.zeros(18, np.uint8), Q4_0, (2, 16)),
         (np.zeros(18, np.uint8), Q4_0, (33,)),
+        (np.zeros(144, np.uint8), Q4_K, (2, 128)),
         (np.zeros(8, np.uint8), dtypes.I64, (1,)),
     ):
         with pytest.raises(ValueError):
             dequantise(raw, dtype, shape)
     with pytest.raises(ValueError):
         quantise(np.zeros((2, 16), np.float32), Q8_0)
+    for dtype in {*QUANTISED} - {*QUANTISERS}:
+        with pytest.raises(ValueError) as caught:
+            quantise(np.zeros((2, dtype.block), np.float32), dtype)
+        assert str(caught.value) == f"numbers can't be rounded to {dtype}"
     with pytest.raises(ValueError):
         quantise(np.zeros(32, np.float64), Q8_0)
     with pytest.raises(ValueError):

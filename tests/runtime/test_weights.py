@@ -20,7 +20,7 @@ from assay.runtime.cpu import Cpu
 from assay.tensor.dtype import F32, DType
 
 every_type = pytest.mark.parametrize("dtype", WEIGHT_TYPES, ids=str)
-ROWS, COLUMNS = 40, 64
+ROWS, COLUMNS = 40, 256
 NORM = np.ones(COLUMNS, np.float32).view(np.uint8)
 
 

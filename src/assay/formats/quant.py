@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from assay.errors import PrecisionOverflow
-from assay.formats.blocks import CODECS, Bytes, Floats
+from assay.formats.blocks import DEQUANTISERS, Bytes, Floats
+from assay.formats.rounding import QUANTISERS
 from assay.tensor.dtype import BF16, F16, F32, DType
 
 _CHUNK = 4096
@@ -20,7 +21,7 @@ def dequantise(raw: Bytes, dtype: DType, shape: tuple[int, ...]) -> Floats:
 
     Raises ValueError if the bytes don't fill the shape, or the dtype isn't one that weights are stored in.
     """
-    if dtype not in (F32, F16, BF16, *CODECS):
+    if dtype not in (F32, F16, BF16, *DEQUANTISERS):
         raise ValueError(f"{dtype} is not a dtype of weights")
     if shape[-1] % dtype.block or raw.size != dtype.nbytes(math.prod(shape)):
         raise ValueError(f"{raw.size} bytes are not {dtype} of shape {shape}")
@@ -35,18 +36,19 @@ def dequantise(raw: Bytes, dtype: DType, shape: tuple[int, ...]) -> Floats:
         blocks = raw.view(dtype.layout)
         values = np.empty((len(blocks), dtype.block), np.float32)
         for start in range(0, len(blocks), _CHUNK):
-            CODECS[dtype].dequantise(blocks[start : start + _CHUNK], values[start : start + _CHUNK])
+            DEQUANTISERS[dtype](blocks[start : start + _CHUNK], values[start : start + _CHUNK])
     return values.reshape(shape)
 
 
 def quantise(x: Floats, dtype: DType) -> Bytes:
     """The bytes, uint8[nbytes], that store `x[..., columns]`, rounded as ggml's reference quantisation does.
 
-    Raises ValueError if the rows aren't whole blocks or the dtype isn't one that weights are stored in,
-    PrecisionOverflow if a block holds a value that isn't finite. A scale beyond float16 becomes infinity.
+    Raises ValueError if the rows aren't whole blocks, or for a dtype that numbers can't be rounded to (of
+    block types those in QUANTISERS can be), PrecisionOverflow if a block holds a value that isn't finite. A
+    scale beyond float16 becomes infinity.
     """
-    if dtype not in (F32, F16, BF16, *CODECS):
-        raise ValueError(f"{dtype} is not a dtype of weights")
+    if dtype not in (F32, F16, BF16, *QUANTISERS):
+        raise ValueError(f"numbers can't be rounded to {dtype}")
     if x.dtype != np.float32 or x.shape[-1] % dtype.block:
         raise ValueError(f"{x.dtype} rows of {x.shape[-1]} are not whole float32 blocks of {dtype}")
     x = np.ascontiguousarray(x)
@@ -65,7 +67,7 @@ def quantise(x: Floats, dtype: DType) -> Bytes:
             )
         blocks = np.empty(len(values), dtype.layout)
         for start in range(0, len(values), _CHUNK):
-            CODECS[dtype].quantise(values[start : start + _CHUNK], blocks[start : start + _CHUNK])
+            QUANTISERS[dtype](values[start : start + _CHUNK], blocks[start : start + _CHUNK])
     return blocks.view(np.uint8)
 
 

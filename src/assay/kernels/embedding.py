@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from assay.kernels.panels import BLOCK, FORMATS, PANEL, Format
 from assay.kernels.share import first_row
-from assay.kernels.unpack import integer
+from assay.kernels.unpack import column as unpacked
 from assay.simd.memory import get_bf16, get_f16, get_f32, get_i32, get_i64, put_f32
 
 
 def _quantised(form: Format):
-    number = integer(form)
-    record, scales, minimums, minimum = form.record, form.scales, form.minimums, form.minimum
+    dequantise = unpacked(form)
+    pace = form.pace
 
     def kernel(args, tid, nthreads):
         """(tokens, table, y, T, K)"""
@@ -21,15 +19,9 @@ def _quantised(form: Format):
         blocks = k // BLOCK
         for row in range(first_row(rows, tid, nthreads), first_row(rows, tid + 1, nthreads)):
             token = get_i32(tokens + 4 * row)
-            panel, column = token // PANEL, token % PANEL
+            panel = table + pace * blocks * (token // PANEL)
             for block in range(blocks):
-                at = table + record * (blocks * panel + block)
-                scale = get_f16(at + scales + 2 * column)
-                for i in range(BLOCK):
-                    value = np.float32(number(at, i, column)) * scale
-                    if minimum:
-                        value = value + get_f16(at + minimums + 2 * column)
-                    put_f32(y + 4 * (k * row + BLOCK * block + i), value)
+                dequantise(panel, block, token % PANEL, y + 4 * (k * row + BLOCK * block))
 
     return kernel
 

@@ -12,9 +12,8 @@ import numpy as np
 from assay.kernels import ftile
 from assay.kernels.panels import BLOCK, DEPTH, EDGE, FORMATS, PANEL, ROW_BLOCK, Format
 from assay.kernels.share import copy_columns, take
-from assay.kernels.unpack import integers
-from assay.simd.memory import get_i64, load_f16, store
-from assay.simd.vector import convert_f32
+from assay.kernels.unpack import columns as unpacked
+from assay.simd.memory import get_i64
 
 
 def _plain(load: ftile.Loader, size: int):
@@ -72,8 +71,8 @@ bfloat16 = _plain(ftile.load_bf16, 2)
 def _quantised(form: Format):
     tall, columns = ftile.tall(), 2 * ftile.columns()
     many = ftile.tile(tall, columns)
-    number = integers(form)
-    record, scales, minimums, minimum = form.record, form.scales, form.minimums, form.minimum
+    dequantise = unpacked(form)
+    pace = form.pace
 
     def kernel(args, tid, nthreads):
         """(x, w, y, T, K, N, scratch, its stride)"""
@@ -90,17 +89,12 @@ def _quantised(form: Format):
             target, stride = y + 4 * (n * start + PANEL * panel), n
             if PANEL * panel + PANEL > n:
                 target, stride = edge, PANEL
+            at = w + pace * blocks * panel
             for depth in range(0, k, DEPTH):
                 steps = min(DEPTH, k - depth)
                 for block in range(steps // BLOCK):
-                    at = w + record * (blocks * panel + depth // BLOCK + block)
                     for half in range(0, PANEL, 16):
-                        scale = load_f16(at + scales + 2 * half)
-                        for i in range(BLOCK):
-                            value = convert_f32(number(at, i, half)) * scale
-                            if minimum:
-                                value = value + load_f16(at + minimums + 2 * half)
-                            store(scratch + 4 * (PANEL * (BLOCK * block + i) + half), value)
+                        dequantise(at, depth // BLOCK + block, half, scratch + 4 * PANEL * BLOCK * block)
                 first = np.int64(depth == 0)
                 for column in range(0, PANEL, columns):
                     for row in range(start, end, tall):

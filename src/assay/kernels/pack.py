@@ -1,82 +1,112 @@
 """Weights as files hold them, repacked into panels of 32 columns (panels.py). Columns past N are zeros. A
 number that isn't finite, be it a weight or a block's scale or minimum, is a fault of its row.
-
-A block type is one reader here: a device function of a block's address and a number g, to a word of the
-block's unsigned integers 4 g … 4 g + 3, one a byte.
 """
 
 from __future__ import annotations
 
-from assay.kernels.panels import BLOCK, FORMATS, PANEL
+from assay.kernels.panels import BLOCK, FORMATS, PANEL, Format, tables
+from assay.kernels.readers import READERS, Read, Reader, place
 from assay.kernels.share import fault, take
 from assay.simd.device import device
-from assay.simd.memory import get_i32, get_i64, get_u16, get_u32, put_i32, put_u16
-from assay.tensor.dtype import Q4_0, Q4_1, Q8_0, DType
+from assay.simd.memory import get_i32, get_i64, get_u16, get_u32, put_i32, put_u8, put_u16
+from assay.tensor.dtype import DType
 
 HALF = 0x7C00
 """The exponent of float16: where all of it is set, the number isn't finite."""
 
 
-def _nibbles(dtype: DType):
-    """Byte i holds elements i and i + 16, low half first."""
-    q = _place(dtype, "q")
+def _put_integers(form: Format, reader: Reader):
+    """The function `(block, number, to, column)`: the integers of a file's block that are the panel's of that
+    number, into words that are 0.
+    """
+    read = reader.word
+    first, *others = (_put_part(*table) for table in tables(form.bits))
+    cut, second = bool(others), others[0] if others else first
 
     @device
-    def read(block, group):
-        return get_u32(block + q + 4 * (group % 4)) >> 4 * (group // 4) & 0x0F0F0F0F
+    def put(block, number, to, column):
+        for group in range(8):
+            word = read(block, 8 * number + group)
+            first(to + 4 * column, group, word)
+            if cut:
+                second(to + 4 * column, group, word)
 
-    return read
+    return put
 
 
-def _signed_bytes(dtype: DType):
-    q = _place(dtype, "q")
+def _put_part(words: int, shifts: int, bits: int, below: int):
+    """The function `(column's words, group, its integers)`: one of the group's parts into its word."""
 
     @device
-    def read(block, group):
-        return get_u32(block + q + 4 * group) ^ 0x80808080
+    def put(to, group, integers):
+        byte = 8 * group
+        mask = ((1 << (bits >> byte & 15)) - 1) * 0x01010101
+        at = to + 4 * PANEL * (words >> byte & 15)
+        put_i32(at, get_u32(at) | (integers >> (below >> byte & 15) & mask) << (shifts >> byte & 15))
 
-    return read
-
-
-def _place(dtype: DType, field: str) -> int:
-    """Where a field of a file's block begins."""
-    fields = dtype.layout.fields
-    assert fields is not None
-    return fields[field][1]
+    return put
 
 
-def _quantised(dtype: DType, read):
+def _put_numbers(form: Format, read: Read | None, own: int):
+    """The function `(block, number, to, column)`: the scales or minimums of those integers, where blocks have
+    int8 of their own.
+    """
+    groups = form.groups
+
+    @device
+    def nothing(block, number, to, column):
+        pass
+
+    if read is None:
+        return nothing
+
+    @device
+    def put(block, number, to, column):
+        for group in range(groups):
+            put_u8(to + own + PANEL * group + column, read(block, groups * number + group))
+
+    return put
+
+
+def _quantised(dtype: DType, reader: Reader):
     form = FORMATS[dtype.name]
-    size, record, bits = dtype.size, form.record, form.bits
-    scales, minimums, minimum = form.scales, form.minimums, form.minimum
-    d, m = _place(dtype, "d"), _place(dtype, "m") if minimum else 0
+    size, blocks, block_bytes, record_bytes = dtype.size, form.blocks, form.block, form.record
+    put_integers = _put_integers(form, reader)
+    put_scales = _put_numbers(form, reader.scale, form.scales)
+    put_minimums = _put_numbers(form, reader.minimum, form.minimums)
+    super_block, minimum = form.super_block, form.minimum
+    scales, minimums = (
+        (form.super_scales, form.super_minimums) if super_block else (form.scales, form.minimums)
+    )
+    d, m = place(dtype, "d"), place(dtype, "dmin" if super_block else "m") if minimum else 0
+    sign = 0x8000 if super_block else 0  # dmin is subtracted, m is added
 
     def kernel(args, tid, nthreads):
         """(file's bytes, panels, N, K)"""
         source, target = get_i64(args + 8), get_i64(args + 16)
         n, k = get_i64(args + 24), get_i64(args + 32)
-        blocks, panels = k // BLOCK, (n + PANEL - 1) // PANEL
+        records, panels = k // (BLOCK * blocks), (n + PANEL - 1) // PANEL
         panel = take(args)
         while panel < panels:
-            for block in range(blocks):
-                to = target + record * (blocks * panel + block)
-                for column in range(PANEL):
+            for record in range(records):
+                to = target + record_bytes * (records * panel + record)
+                for i in range(0, record_bytes, 4):
+                    put_i32(to + i, 0)
+                for column in range(min(PANEL, n - PANEL * panel)):
                     row = PANEL * panel + column
-                    at = source + size * (blocks * row + block)
-                    for group in range(bits):
-                        word = 0
-                        if row < n:
-                            word = read(at, group)
-                            if bits == 4:
-                                word |= read(at, group + 4) << 4
-                        put_i32(to + 128 * group + 4 * column, word)
-                    scale = get_u16(at + d) if row < n else 0
-                    bad = scale & HALF == HALF
-                    put_u16(to + scales + 2 * column, scale)
+                    at = source + size * (records * row + record)
+                    for number in range(blocks):
+                        block = to + block_bytes * number
+                        put_integers(at, number, block, column)
+                        put_scales(at, number, block, column)
+                        put_minimums(at, number, block, column)
+                    half = get_u16(at + d)
+                    bad = half & HALF == HALF
+                    put_u16(to + scales + 2 * column, half)
                     if minimum:
-                        least = get_u16(at + m) if row < n else 0
-                        bad |= least & HALF == HALF
-                        put_u16(to + minimums + 2 * column, least)
+                        half = get_u16(at + m) ^ sign
+                        bad |= half & HALF == HALF
+                        put_u16(to + minimums + 2 * column, half)
                     if bad:
                         fault(args, row)
             panel = take(args)
@@ -84,9 +114,7 @@ def _quantised(dtype: DType, read):
     return kernel
 
 
-q4_0 = _quantised(Q4_0, _nibbles(Q4_0))
-q4_1 = _quantised(Q4_1, _nibbles(Q4_1))
-q8_0 = _quantised(Q8_0, _signed_bytes(Q8_0))
+globals().update({dtype.name: _quantised(dtype, reader) for dtype, reader in READERS.items()})
 
 
 def _plain(size: int, exponent: int):

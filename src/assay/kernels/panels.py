@@ -1,20 +1,26 @@
 """Weights in panels, as kernels and those who call them must agree on them. Imports nothing, so that a caller
 needs no compiler.
 
-A panel is 32 rows of a weight: columns of the product. Plain: panel[k, column]. Quantised: for each block of
-32 along K a record: the integers, then 32 float16 scales, then 32 float16 minimums where the form has them.
-Integers are unsigned, in groups of depth 4: byte 128 g + 4 column + depth. Of nibbles a byte keeps group g in
-its low and group g + 4 in its high half.
+A panel is 32 rows of a weight: columns of the product. Plain: panel[k, column]. Quantised: blocks of 32 along
+K, each with its integers, then scales, then minimums where the form has them, each [group, column].
+
+Integers of b bits are unsigned. Four of a column along K are a group: a word, a byte for each integer. The
+eight groups of a block lie in b words, as `parts` says; word w of a column is at 128 w + 4 column.
+
+Scales and minimums are float16, and a record is one block. Or they are int8, and stand for their product with
+a float16 of the record, which is then a super-block of 256: eight blocks, 32 such scales, 32 such minimums.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 PANEL = 32
 """Columns of one panel of packed weights."""
 BLOCK = 32
-"""Elements of a quantised block along K."""
+"""Elements of a quantised block along K, as activations have them."""
 DEPTH = 256
 """Elements of K that a float product sums before it adds them to the rest."""
 ROW_BLOCK = 192
@@ -25,39 +31,123 @@ DEQUANTISED = 4 * PANEL * DEPTH
 """Scratch for a block of K of a panel, dequantised."""
 
 
+class Part(NamedTuple):
+    """Some bits of each of a group's integers: the word that they are in, their first place in a byte there,
+    how many they are, how many of the integer are below them.
+    """
+
+    word: int
+    shift: int
+    bits: int
+    below: int
+
+
+def parts(bits: int) -> tuple[tuple[Part, ...], ...]:
+    """Where integers of so many bits lie, of each of the eight groups: whole, or in two parts.
+
+    Of 4 bits and more, word w < 4 holds group w whole, and above it the high bits of group w + 4, as many as
+    there is room for; their low bits fill the other words.
+    """
+    words, low = bits - 4, 2 * bits - 8
+    whole = [[Part(group, 0, bits, 0)] for group in range(4)]
+    high = [[Part(group, bits, 8 - bits, low)] if bits < 8 else [] for group in range(4)]
+    rest = [[Part(4 + g % words, low * (g // words), low, 0)] if words else [] for g in range(4)]
+    return tuple(map(tuple, (*whole, *(a + b for a, b in zip(high, rest, strict=True)))))
+
+
+def tables(bits: int) -> list[tuple[int, int, int, int]]:
+    """The first parts of all groups, and the second where there are any, as kernels read them: four numbers,
+    each with a byte for each group. A group without such a part has 0 bits of word 0.
+    """
+    found = parts(bits)
+    none = Part(0, 0, 0, 0)
+    lists = [[group[i] if i < len(group) else none for group in found] for i in range(max(map(len, found)))]
+    return [
+        (_bytes(part.word for part in each), _bytes(part.shift for part in each),
+         _bytes(part.bits for part in each), _bytes(part.below for part in each))
+        for each in lists
+    ]  # fmt: skip
+
+
+def _bytes(values: Iterable[int]) -> int:
+    return sum(value << 8 * group for group, value in enumerate(values))
+
+
 @dataclass(frozen=True)
 class Format:
-    """How a block type lies in panels: bits of an integer, what was added to make it unsigned, and whether it
-    has a minimum.
+    """How a block type lies in panels: bits of an integer, what was added to make it unsigned, whether there
+    are minimums, the blocks of a record, the integers that share a scale.
     """
 
     bits: int
     offset: int = 0
     minimum: bool = False
+    blocks: int = 1
+    group: int = BLOCK
+
+    @property
+    def groups(self) -> int:
+        """Scales of one column of a block."""
+        return BLOCK // self.group
+
+    @property
+    def super_block(self) -> bool:
+        """Whether scales are int8, beside a float16 of the record."""
+        return self.blocks > 1
 
     @property
     def scales(self) -> int:
-        """Where a record's scales begin: behind its integers."""
+        """Where a block's scales begin: behind its integers."""
         return PANEL * BLOCK * self.bits // 8
 
     @property
     def minimums(self) -> int:
-        """Where a record's minimums begin, if it has them."""
-        return self.scales + 2 * PANEL
+        """Where a block's minimums begin, if it has them."""
+        return self.scales + self._numbers
+
+    @property
+    def block(self) -> int:
+        """Bytes of one block of a panel."""
+        return self.scales + self._numbers * (2 if self.minimum else 1)
+
+    @property
+    def super_scales(self) -> int:
+        """Where a record's own scales begin, if it has them: behind its blocks."""
+        return self.blocks * self.block
+
+    @property
+    def super_minimums(self) -> int:
+        """Where a record's own minimums begin, if it has them."""
+        return self.super_scales + 2 * PANEL
 
     @property
     def record(self) -> int:
-        """Bytes of one record: a block of K of one panel."""
-        return self.scales + 2 * PANEL * (2 if self.minimum else 1)
+        """Bytes of one record: as much of K of one panel as a file's block."""
+        return self.super_scales + (2 * PANEL * (2 if self.minimum else 1) if self.super_block else 0)
+
+    @property
+    def pace(self) -> int:
+        """Bytes of a record for each of its blocks: a panel's for 32 of K."""
+        return self.record // self.blocks
+
+    @property
+    def _numbers(self) -> int:
+        """Bytes of a block's scales, or of its minimums."""
+        return self.groups * PANEL * (1 if self.super_block else 2)
 
 
 FORMATS = {
     "q4_0": Format(4, offset=8),
     "q4_1": Format(4, minimum=True),
+    "q5_0": Format(5, offset=16),
+    "q5_1": Format(5, minimum=True),
     "q8_0": Format(8, offset=128),
+    "q4_k": Format(4, minimum=True, blocks=8),
+    "q5_k": Format(5, minimum=True, blocks=8),
+    "q6_k": Format(6, offset=32, blocks=8, group=16),
 }
 """Of each block type of tensor/dtype.py. Types may share a form; what a file holds is its reader's to know
-(pack.py).
+(readers.py).
 """
 
 
@@ -65,5 +155,5 @@ def packed_bytes(dtype: str, size: int, rows: int, columns: int) -> int:
     """Bytes of a weight [rows, columns] in panels; `size` is that of a plain element."""
     panels = -(-rows // PANEL)
     if dtype in FORMATS:
-        return panels * (columns // BLOCK) * FORMATS[dtype].record
+        return panels * (columns // BLOCK) * FORMATS[dtype].pace
     return panels * PANEL * columns * size

@@ -7,7 +7,7 @@ does.
 
 from __future__ import annotations
 
-from assay.kernels.panels import FORMATS, PANEL, ROW_BLOCK, Format
+from assay.kernels.panels import BLOCK, FORMATS, PANEL, ROW_BLOCK, Format
 from assay.kernels.qtile import tall, tile, width
 from assay.kernels.share import copy_columns, take
 from assay.simd.memory import get_i64
@@ -17,7 +17,7 @@ def _kernel(form: Format):
     one = tile(form, 1, PANEL)
     many = tile(form, tall(), width(form))
     rows_at_once, columns = tall(), width(form)
-    record = form.record
+    pace = form.pace
 
     def kernel(args, tid, nthreads):
         """(q, scale, sum, w, y, T, K, N, scratch, its stride)"""
@@ -25,14 +25,14 @@ def _kernel(form: Format):
         w, y = get_i64(args + 32), get_i64(args + 40)
         rows, k, n = get_i64(args + 48), get_i64(args + 56), get_i64(args + 64)
         edge = get_i64(args + 72) + get_i64(args + 80) * tid
-        blocks, panels = k // 32, (n + PANEL - 1) // PANEL
+        blocks, panels = k // BLOCK, (n + PANEL - 1) // PANEL
         side = 4 * blocks
         if rows == 1:
             chunk = max(1, min(16, panels // (4 * nthreads)))
             first = chunk * take(args)
             while first < panels:
                 for panel in range(first, min(first + chunk, panels)):
-                    at = w + panel * blocks * record
+                    at = w + panel * blocks * pace
                     whole = PANEL * panel + PANEL <= n
                     target = y + 4 * PANEL * panel if whole else edge
                     one(a, k, scales, sums, side, at, 0, blocks, target, 4 * n, 1)
@@ -44,7 +44,7 @@ def _kernel(form: Format):
         item = take(args)
         while item < row_blocks * panels:
             start, panel = ROW_BLOCK * (item // panels), item % panels
-            at = w + panel * blocks * record
+            at = w + panel * blocks * pace
             end = min(start + ROW_BLOCK, rows)
             target, stride = y + 4 * (n * start + PANEL * panel), n
             if PANEL * panel + PANEL > n:

@@ -1,39 +1,103 @@
-"""Integers out of packed records, one at a time (see panels.py); the products of integers read many at once
-(qtile.py).
+"""Packed blocks as float32, of one column or of 16 (see panels.py): scale · integer, then + minimum, each
+rounded. The products of integers read many at once (lanes.py).
 """
 
 from __future__ import annotations
 
-from assay.kernels.panels import Format
+import numpy as np
+
+from assay.kernels.panels import BLOCK, PANEL, Format, tables
 from assay.simd.device import device
-from assay.simd.memory import get_u8, load_nibbles, load_quads
-from assay.simd.vector import splat_i32
+from assay.simd.memory import get_f16, get_i8, get_u32, load_f16, load_i8, load_i32, put_f32, store
+from assay.simd.vector import convert_f32, splat_i32
 
 
-def integers(form: Format):
-    """The function `(record, i, column)`: integer i, less the offset, of 16 columns from `column` on."""
-    wide, offset = form.bits == 8, form.offset
+def columns(form: Format):
+    """The function `(panel, block, column, to)`: a block's numbers of 16 columns from `column` on, for each
+    of 32 depths a line of the panel's columns.
+    """
+    integer = _integer(form, load_i32, splat_i32)
+    scale = _scale(form, form.scales, form.super_scales, load_i8, load_f16, convert_f32)
+    minimum = _scale(form, form.minimums, form.super_minimums, load_i8, load_f16, convert_f32)
+    group, has_minimum = form.group, form.minimum
 
     @device
-    def read(record, i, column):
-        if wide:
-            number = load_quads(record + 128 * (i // 4) + 4 * column, i % 4)
-        else:
-            number = load_nibbles(record + 128 * (i // 4 % 4) + 4 * column, i % 4, i // 16)
-        return number - splat_i32(offset)
+    def write(panel, block, column, to):
+        for first in range(0, BLOCK, group):
+            factor = scale(panel, block, first // group, column)
+            for i in range(first, first + group):
+                value = convert_f32(integer(panel, block, i, column)) * factor
+                if has_minimum:
+                    value = value + minimum(panel, block, first // group, column)
+                store(to + 4 * (PANEL * i + column), value)
+
+    return write
+
+
+def column(form: Format):
+    """The function `(panel, block, column, to)`: a block's 32 numbers of one column."""
+    integer = _integer(form, get_u32, np.int64)
+    scale = _scale(form, form.scales, form.super_scales, get_i8, get_f16, np.float32)
+    minimum = _scale(form, form.minimums, form.super_minimums, get_i8, get_f16, np.float32)
+    group, has_minimum = form.group, form.minimum
+
+    @device
+    def write(panel, block, column, to):
+        for i in range(BLOCK):
+            number = np.float32(integer(panel, block, i, column))
+            value = number * scale(panel, block, i // group, column)
+            if has_minimum:
+                value = value + minimum(panel, block, i // group, column)
+            put_f32(to + 4 * i, value)
+
+    return write
+
+
+def _integer(form: Format, load, spread):
+    """The function `(panel, block, i, column)`: integer i of the block, less the offset. `load` loads 32
+    bits, `spread` makes an integer one of its kind.
+    """
+    first, *others = (_part(*table, load, spread) for table in tables(form.bits))
+    cut, second = bool(others), others[0] if others else first
+    blocks, record, size, offset = form.blocks, form.record, form.block, form.offset
+
+    @device
+    def read(panel, block, i, column):
+        at = panel + record * (block // blocks) + size * (block % blocks) + 4 * column
+        number = first(at, i)
+        if cut:
+            number = number | second(at, i)
+        return number - spread(offset)
 
     return read
 
 
-def integer(form: Format):
-    """The function `(record, i, column)`: integer i, less the offset, of one column."""
-    wide, offset = form.bits == 8, form.offset
+def _part(words: int, shifts: int, bits: int, below: int, load, spread):
+    """The function `(column's words, i)`: what one of a group's parts holds of integer i, at its place."""
 
     @device
-    def read(record, i, column):
-        if wide:
-            return get_u8(record + 128 * (i // 4) + 4 * column + i % 4) - offset
-        octet = get_u8(record + 128 * (i // 4 % 4) + 4 * column + i % 4)
-        return (octet >> 4 * (i // 16) & 15) - offset
+    def read(at, i):
+        group, byte = 8 * (i // 4), 8 * (i % 4)
+        word = load(at + 4 * PANEL * (words >> group & 15)) >> spread(byte + (shifts >> group & 15))
+        return (word & spread((1 << (bits >> group & 15)) - 1)) << spread(below >> group & 15)
+
+    return read
+
+
+def _scale(form: Format, own: int, shared: int, load_small, load_half, convert):
+    """The function `(panel, block, group, column)`: the number that lies at `own` in the block, and, if it is
+    int8, its float16 at `shared` in the record.
+    """
+    blocks, record, size = form.blocks, form.record, form.block
+
+    @device
+    def read(panel, block, group, column):
+        of_record = panel + record * (block // blocks)
+        of_block = of_record + size * (block % blocks) + own
+        if blocks == 1:
+            return load_half(of_block + 2 * (PANEL * group + column))
+        return convert(load_small(of_block + PANEL * group + column)) * load_half(
+            of_record + shared + 2 * column
+        )
 
     return read

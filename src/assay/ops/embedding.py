@@ -46,7 +46,8 @@ def _kernel(dtype: DType) -> Kernel:
 def _cases(rng: np.random.Generator) -> Sequence[Case]:
     cases = []
     for dtype in WEIGHT_TYPES:
-        for tokens, rows, k in ((1, 32, 32), (7, 70, 96)):
+        for tokens, rows, blocks in ((1, 32, 1), (7, 70, 3)):
+            k = 32 * blocks if dtype.block == 1 else dtype.block * blocks
             table = random_weight(rng, dtype, rows, k)
             numbers = rng.integers(0, rows, tokens, dtype=np.int32)
             types = (ValueType.of(I32, tokens), ValueType.of(dtype, rows, k))

@@ -55,10 +55,15 @@ SHAPES = ((1, 32, 32), (1, 288, 96), (5, 64, 70), (13, 576, 64), (200, 320, 33))
 """(T, K, N): one row and many, K over a block of 256 and not a multiple of it, N cut inside a panel."""
 
 
+def shapes(dtype: DType) -> Sequence[tuple[int, int, int]]:
+    """The same in whole blocks of the type."""
+    return tuple((t, -(-k // dtype.block) * dtype.block, n) for t, k, n in SHAPES)
+
+
 def _linear_cases(rng: np.random.Generator) -> Sequence[Case]:
     cases = []
     for dtype in WEIGHT_TYPES:
-        for t, k, n in SHAPES:
+        for t, k, n in shapes(dtype):
             x = rng.normal(0, 1, (t, k)).astype(np.float32)
             types = (ValueType.of(F32, t, k), ValueType.of(dtype, n, k))
             cases.append(Case((x, random_weight(rng, dtype, n, k)), types, name=f"{dtype} {t}×{k}×{n}"))
@@ -125,7 +130,7 @@ def _quantized_kernel(dtype: DType) -> Kernel:
 def _quantized_cases(rng: np.random.Generator) -> Sequence[Case]:
     cases = []
     for dtype in BLOCK_TYPES:
-        for t, k, n in SHAPES:
+        for t, k, n in shapes(dtype):
             q = rng.integers(-127, 128, (t, k)).astype(np.int8)
             scale = rng.uniform(0.001, 0.1, (t, k // 32)).astype(np.float32)
             total = q.reshape(t, -1, 32).sum(-1).astype(np.int32)
@@ -147,7 +152,7 @@ register(
         summary="A linear map of rows that `quantize` made, on quantised weights.",
         formula=(
             "y[t, n] = Σ_b scale[t, b] · (scale_w[n, b] · Σ_i q[t, b, i] · integer_w[n, b, i] + "
-            "min_w[n, b] · sum[t, b])"
+            "min_w[n, b] · sum[t, b]); types with groups of 16 have two such terms for each b"
         ),
         inputs=(
             Port("q", (I8,), "T 32*B", "integers in ±127"),
@@ -159,18 +164,18 @@ register(
         reference=_quantized,
         exactness=Exactness(
             "ulp",
-            Bound("3 * B + 4", lambda dims: 3 * dims["B"] + 4),
-            "at most 2 roundings for each block of 32 and 4 of factors, each of 2⁻²⁴ of the terms; the rest "
-            "is for what roundings do to each other",
+            Bound("5 * B + 4", lambda dims: 5 * dims["B"] + 4),
+            "at most 2 roundings for each group of scales, of which a block of 32 has 2 at most, and 4 of "
+            "factors, each of 2⁻²⁴ of the terms; the rest is for what roundings do to each other",
             _quantized_terms,
         ),
         kernels=tuple(_quantized_kernel(dtype) for dtype in BLOCK_TYPES),
         cases=_quantized_cases,
         numerics=(
-            "For each block of 32 in order: acc = fma(float32(integer dot), scale · scale_w, acc); "
-            "with a minimum then "
-            "acc = fma(scale · sum, min_w, acc). The integer dot is exact, the products of scales are "
-            "float32.",
+            "For each block of 32 in order, or group of 16 where the type has them: "
+            "acc = fma(float32(integer dot), scale · scale_w, acc); with a minimum then "
+            "acc = fma(scale · sum, min_w, acc), the sum being that of the group. The integer dot is exact, "
+            "the products of scales are float32.",
         ),
         not_differentiable={
             "q": "integers",

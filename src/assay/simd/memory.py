@@ -134,6 +134,7 @@ load = _loader(F32x16, VF32, 4)
 load_i32 = _loader(I32x16, VI32, 4)
 load_f16 = _loader(F32x16, VI16, 2, half_to_float)
 load_bf16 = _loader(F32x16, VI16, 2, brain_to_float)
+load_i8 = _loader(I32x16, ir.VectorType(I8, LANES), 1, lambda builder, value: builder.sext(value, VI32))
 store = _storer(F32x16, 4)
 store_i32 = _storer(I32x16, 4)
 store_i8 = _storer(I32x16, 1, lambda builder, value: builder.trunc(value, ir.VectorType(I8, LANES)))
@@ -147,37 +148,13 @@ get_i32 = _loader(types.int64, I32, 4, lambda builder, value: builder.sext(value
 get_u32 = _loader(types.int64, I32, 4, lambda builder, value: builder.zext(value, I64))
 get_u16 = _loader(types.int64, I16, 2, lambda builder, value: builder.zext(value, I64))
 get_u8 = _loader(types.int64, I8, 1, lambda builder, value: builder.zext(value, I64))
+get_i8 = _loader(types.int64, I8, 1, lambda builder, value: builder.sext(value, I64))
 put_f32 = _storer(types.float32, 4)
 put_f64 = _storer(types.float64, 8)
 put_i64 = _storer(types.int64, 8)
 put_i32 = _storer(types.int64, 4, lambda builder, value: builder.trunc(value, I32))
 put_u16 = _storer(types.int64, 2, lambda builder, value: builder.trunc(value, I16))
-
-
-@intrinsic
-def load_quads(typingctx, address, byte):
-    """Byte `byte` (0 to 3) of each of 16 words at `address`, as an unsigned integer."""
-
-    def emit(context, builder, sig, args):
-        word = load_at(builder, args[0], VI32, 4)
-        shift = spread(builder, builder.shl(builder.trunc(args[1], I32), I32(3)), LANES)
-        return builder.and_(builder.lshr(word, shift), constant(VI32, 0xFF))
-
-    return I32x16(types.int64, types.int64), emit
-
-
-@intrinsic
-def load_nibbles(typingctx, address, byte, high):
-    """The low (`high` = 0) or high (1) half of byte `byte` of each of 16 words at `address`."""
-
-    def emit(context, builder, sig, args):
-        word = load_at(builder, args[0], VI32, 4)
-        shift = builder.add(
-            builder.shl(builder.trunc(args[1], I32), I32(3)), builder.shl(builder.trunc(args[2], I32), I32(2))
-        )
-        return builder.and_(builder.lshr(word, spread(builder, shift, LANES)), constant(VI32, 0x0F))
-
-    return I32x16(types.int64, types.int64, types.int64), emit
+put_u8 = _storer(types.int64, 1, lambda builder, value: builder.trunc(value, I8))
 
 
 @intrinsic

@@ -72,9 +72,14 @@ def _blocks(name: str, block: int, **fields: str) -> DType:
 QUANTISED = (
     _blocks("q4_0", 32, d="<f2", q="16u1"),
     _blocks("q4_1", 32, d="<f2", m="<f2", q="16u1"),
+    _blocks("q5_0", 32, d="<f2", high="<u4", q="16u1"),
+    _blocks("q5_1", 32, d="<f2", m="<f2", high="<u4", q="16u1"),
     _blocks("q8_0", 32, d="<f2", q="32i1"),
+    _blocks("q4_k", 256, d="<f2", dmin="<f2", scales="12u1", q="128u1"),
+    _blocks("q5_k", 256, d="<f2", dmin="<f2", scales="12u1", high="32u1", q="128u1"),
+    _blocks("q6_k", 256, q="128u1", high="64u1", scales="16i1", d="<f2"),
 )
-Q4_0, Q4_1, Q8_0 = QUANTISED
+Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K, Q6_K = QUANTISED
 
 ALL = (F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL, *QUANTISED)
 BY_NAME = {dtype.name: dtype for dtype in ALL}
