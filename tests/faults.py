@@ -157,7 +157,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
     ),
     (
         _kernels("embedding"),
-        (("kernels/unpack.py", "if i < 16:", "if i < 17:"),),
+        (("kernels/unpack.py", "group, byte = 8 * (i // 4)", "group, byte = 8 * (i // 5)"),),
     ),
     (
         _kernels("silu"),
@@ -267,7 +267,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
             ("runtime/weights.py", "if raw.nbytes != kind.nbytes({}):", "if raw.nbytes < kind.nbytes({}):"),
             ("llm/loader.py", "    contract.require(step)\n", ""),
             ("llm/options.py", "1, MOST_THREADS", "0, MOST_THREADS"),
-            ("kernels/pack.py", "bad |= least & HALF == HALF", "pass"),
+            ("kernels/pack.py", "bad |= half & HALF == HALF", "pass"),
         ),
     ),
     (
