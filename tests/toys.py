@@ -8,8 +8,6 @@ import numpy as np
 
 from assay.ops.operator import (
     BITWISE,
-    Address,
-    Argument,
     Array,
     Attribute,
     Attributes,
@@ -19,13 +17,8 @@ from assay.ops.operator import (
     Operator,
     Port,
     Relation,
-    Site,
 )
 from assay.tensor.dtype import F16, F32, I32, I64
-
-
-def _arguments(site: Site) -> Sequence[Argument]:
-    return (Address("x"),)
 
 
 def _reference(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
@@ -38,12 +31,11 @@ def _cases(random: np.random.Generator) -> Sequence[Case]:
 
 def toy(name: str, inputs: tuple[Port, ...], outputs: tuple[Port, ...], **fields: object) -> Operator:
     given: dict[str, object] = {
-        "since": 1,
         "summary": f"The toy {name}.",
         "formula": "y = f(x)",
         "reference": _reference,
         "exactness": BITWISE,
-        "kernels": (Kernel(f"toy_{name}", _arguments),),
+        "kernels": (Kernel(f"toy_{name}", inputs[0].name),),
         "cases": _cases,
     }
     given |= fields

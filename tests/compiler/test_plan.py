@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -14,6 +15,7 @@ from assay.errors import ContractError
 from assay.graph.dim import Dim
 from assay.graph.graph import Node, ValueType
 from assay.kernels.sizes import REGISTERS
+from assay.ops import registry
 from assay.ops.builder import Builder
 from assay.ops.operator import Kernel, Site
 from assay.ops.resolution import resolve
@@ -163,14 +165,13 @@ def test_a_chain_never_needs_more_registers_than_there_are() -> None:
 
 
 def test_no_kernel_is_an_error_that_says_what_would_do() -> None:
-    kernels = tuple(
-        Kernel(name, lambda site: (), f"it is {name}", lambda site: False) for name in ("monday", "sunday")
-    )
-    site = Site((ValueType.of(F32, 3),), (), {}, {}, {})
+    kernels = tuple(Kernel(name, "", ("day", name)) for name in ("monday", "sunday"))
+    rest = replace(registry.get("silu"), kernels=kernels)
+    site = Site(rest, (ValueType.of(F32, 3),), (), {}, {"day": "tuesday"})
     with pytest.raises(ContractError) as caught:
-        choose(Node("rest", (), ("y",), name="n"), kernels, site)
+        choose(Node("rest", (), ("y",), name="n"), site)
     assert caught.value.place == 'node "n" (rest)'
-    assert caught.value.want == "it is monday; or it is sunday" and "float32[3]" in caught.value.got
+    assert caught.value.want == "day is monday; or day is sunday" and "float32[3]" in caught.value.got
 
 
 def test_depth_takes_no_memory() -> None:

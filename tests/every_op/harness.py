@@ -15,7 +15,7 @@ from assay.graph.graph import Graph, Node, ValueType
 from assay.ops import registry
 from assay.ops.builder import Builder
 from assay.ops.operator import Array, Case, Exactness, Kernel, Operator, Site
-from assay.ops.resolution import Resolution, resolve
+from assay.ops.resolution import resolve
 from assay.runtime.cpu import Cpu
 from assay.runtime.executor import Executor
 from assay.runtime.weights import load
@@ -47,15 +47,9 @@ def node_of(operator: Operator, case: Case) -> tuple[Node, dict[str, ValueType]]
     return Node(operator.name, tuple(types), outputs, case.attributes, "node"), types
 
 
-def resolution_of(operator: Operator, case: Case) -> Resolution:
-    """Types and dimensions by the contract. Raises ContractError."""
-    return resolve(*node_of(operator, case))
-
-
 def site_of(operator: Operator, case: Case) -> Site:
-    """The case as the kernels' rules see it."""
-    found = resolution_of(operator, case)
-    return Site(found.inputs, found.outputs, found.attributes, found.dims, {})
+    """The case as the kernels' rules see it: types and dimensions by the contract. Raises ContractError."""
+    return resolve(*node_of(operator, case))
 
 
 def applicable(operator: Operator, case: Case) -> tuple[Kernel, ...]:
@@ -170,7 +164,7 @@ def numbers(operator: Operator, case: Case) -> list[Array]:
 def reference(operator: Operator, case: Case) -> tuple[Array, ...]:
     """The operator's reference on the numbers that the inputs stand for."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
-        return operator.reference(numbers(operator, case), resolution_of(operator, case).attributes)
+        return operator.reference(numbers(operator, case), site_of(operator, case).attributes)
 
 
 def magnitudes(operator: Operator, case: Case) -> tuple[Array | None, ...]:
@@ -183,12 +177,12 @@ def magnitudes(operator: Operator, case: Case) -> tuple[Array | None, ...]:
             weight_terms(array, kind) if port.panels else array
             for port, array, kind in zip(operator.inputs, case.inputs, case.types, strict=True)
         ]
-        return of(terms, resolution_of(operator, case).attributes)
+        return of(terms, site_of(operator, case).attributes)
 
 
 def exactness(operator: Operator, case: Case) -> Exactness:
     """What the operator declares, for the case's dimensions."""
-    dims = {name: dim.at({}) for name, dim in resolution_of(operator, case).dims.items()}
+    dims = {name: dim.at({}) for name, dim in site_of(operator, case).dims.items()}
     return replace(operator.exactness, ulp=operator.exactness.limit(dims))
 
 

@@ -18,14 +18,14 @@ from assay.ops.pattern import parse
 from assay.ops.resolution import resolve
 from assay.tensor import dtype as dtypes
 from assay.tensor.dtype import F32
-from every_op.harness import cases, graph_of, node_of, resolution_of
+from every_op.harness import cases, graph_of, node_of, site_of
 
 every_operator = pytest.mark.parametrize("operator", registry.all_operators(), ids=attrgetter("name"))
 
 
 def refusal(operator: Operator, case: Case) -> ContractError:
     with pytest.raises(ContractError) as caught:
-        resolution_of(operator, case)
+        site_of(operator, case)
     error = caught.value
     assert error.place == f'node "node" ({operator.name})' and error.want and error.got and error.hint, error
     return error
@@ -170,7 +170,7 @@ def test_other_attributes_are_refused_by_name(operator: Operator) -> None:
             error = refusal(operator, replace(case, attributes=without))
             assert error.rule == f"attribute {attribute.name} missing"
         else:
-            given = resolution_of(operator, replace(case, attributes=without)).attributes
+            given = site_of(operator, replace(case, attributes=without)).attributes
             assert given[attribute.name] == attribute.default
     error = refusal(operator, replace(case, attributes={**case.attributes, "unheard_of": 1}))
     assert error.rule == "unknown attribute unheard_of"

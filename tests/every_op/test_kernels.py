@@ -24,8 +24,8 @@ from every_op.harness import (
     magnitudes,
     only,
     reference,
-    resolution_of,
     run,
+    site_of,
 )
 from every_op.rows import SEQUENTIAL, splitter
 
@@ -54,10 +54,8 @@ def test_kernel_agrees_with_reference(operator: Operator, case: Case, devices: d
 
 @every_case
 def test_shape_rule_is_the_references(operator: Operator, case: Case) -> None:
-    resolution = resolution_of(operator, case)
-    for port, kind, result in zip(
-        operator.outputs, resolution.outputs, reference(operator, case), strict=True
-    ):
+    site = site_of(operator, case)
+    for port, kind, result in zip(operator.outputs, site.outputs, reference(operator, case), strict=True):
         assert tuple(dim.at({}) for dim in kind.shape) == result.shape, port.name
         assert kind.dtype.numpy.kind == result.dtype.kind, port.name
 

@@ -9,7 +9,7 @@ import pytest
 from assay.errors import ContractError
 from assay.ops import registry
 from assay.ops.operator import Attribute, Bound, Exactness, Kernel, Operator, Port, Relation
-from assay.tensor.dtype import F16, F32
+from assay.tensor.dtype import F16, F32, I64
 from toys import ADD, MATMUL, NORM, SPLIT, TOP, TOYS, WRITE
 
 
@@ -68,7 +68,11 @@ FAULTS = {
     "numerics 0 is empty": replace(ADD, numerics=("",)),
     "x: reason is empty": replace(TOP, not_differentiable={"x": ""}),
     "kernel : name is empty": replace(ADD, kernels=(Kernel("", ADD.kernels[0].arguments),)),
-    "kernel a: when is empty": replace(ADD, kernels=(Kernel("a", ADD.kernels[0].arguments, when=""),)),
+    "kernel a: nothing is called T": replace(ADD, kernels=(Kernel("a", "a b y T"),)),
+    "kernel a: nothing is called 2*a": replace(ADD, kernels=(Kernel("a", "2*a"),)),
+    "kernel a: b is never int64": replace(ADD, kernels=(Kernel("a", "a b y", ("b", I64)),)),
+    "kernel a: mode is never up": replace(TOP, kernels=(Kernel("a", "x", ("mode", "up")),)),
+    "kernel a: size is never 1": replace(TOP, kernels=(Kernel("a", "x", ("size", 1)),)),
     "no kernels": replace(ADD, kernels=()),
     "no outputs": replace(ADD, outputs=()),
     "since is 0": replace(ADD, since=0),

@@ -7,44 +7,43 @@ from collections.abc import Sequence
 from assay.graph.graph import Graph
 from assay.kernels.sizes import REGISTERS
 from assay.ops.chain import Link, sources
-from assay.ops.operator import number
-from assay.ops.resolution import Resolution
+from assay.ops.operator import Site
 
 MOST = 6
 """Nodes of a chain."""
 
 
-def chains(graph: Graph, resolutions: Sequence[Resolution]) -> list[list[int]]:
+def chains(graph: Graph, sites: Sequence[Site]) -> list[list[int]]:
     """The nodes' numbers in order, neighbours that form a chain together."""
     groups: list[list[int]] = []
     for index in range(len(graph.nodes)):
         previous = groups[-1] if groups else []
-        if previous and len(previous) < MOST and _continues(graph, resolutions, previous, index):
+        if previous and len(previous) < MOST and _continues(graph, sites, previous, index):
             previous.append(index)
         else:
             groups.append([index])
     return groups
 
 
-def _continues(graph: Graph, resolutions: Sequence[Resolution], chain: Sequence[int], index: int) -> bool:
+def _continues(graph: Graph, sites: Sequence[Site], chain: Sequence[int], index: int) -> bool:
     last = graph.nodes[chain[-1]]
-    if any(resolutions[member].operator.pointwise is None for member in (chain[-1], index)):
+    if any(sites[member].operator.pointwise is None for member in (chain[-1], index)):
         return False
     (result,) = last.outputs
-    same = resolutions[index].outputs[0] == resolutions[chain[-1]].outputs[0]
+    same = sites[index].outputs[0] == sites[chain[-1]].outputs[0]
     alone = graph.uses.get(result) == (graph.nodes[index],) and result not in graph.outputs
-    return same and alone and len(sources(links(graph, resolutions, [*chain, index]))) < REGISTERS
+    return same and alone and len(sources(links(graph, sites, [*chain, index]))) < REGISTERS
 
 
-def links(graph: Graph, resolutions: Sequence[Resolution], members: Sequence[int]) -> list[Link]:
+def links(graph: Graph, sites: Sequence[Site], members: Sequence[int]) -> list[Link]:
     """The nodes of a chain as its links."""
     made = []
     for member in members:
-        node, resolution = graph.nodes[member], resolutions[member]
-        operator, whole = resolution.operator, resolution.outputs[0].shape
+        node, site = graph.nodes[member], sites[member]
+        operator, whole = site.operator, site.outputs[0].shape
         assert operator.pointwise is not None
-        pairs = zip(node.inputs, resolution.inputs, strict=True)
+        pairs = zip(node.inputs, site.inputs, strict=True)
         rows = tuple(name for name, kind in pairs if kind.shape != whole)
-        constant = number(resolution.attributes, operator.constant) if operator.constant else None
+        constant = site.number(operator.constant) if operator.constant else None
         made.append(Link(operator.pointwise, node.inputs, node.outputs[0], rows, constant))
     return made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from assay.compiler.barriers import Touched, barriers, touch
 from assay.compiler.chain import chains, links
@@ -12,19 +12,9 @@ from assay.errors import ContractError
 from assay.graph.dim import Dim
 from assay.graph.graph import Graph, Node
 from assay.ops import chain
-from assay.ops.operator import Address, Argument, Kernel, Operator, Port, Scratch, Site
+from assay.ops.operator import Address, Argument, Kernel, Operator, Port, Site
 from assay.ops.pattern import parse
-from assay.ops.resolution import Resolution, place_of, resolve
-
-
-@dataclass(frozen=True)
-class Value:
-    """Kernel argument: where a value lies."""
-
-    name: str
-
-
-Word = Value | Scratch | Dim | int | float
+from assay.ops.resolution import place_of, resolve
 
 
 @dataclass(frozen=True)
@@ -34,7 +24,7 @@ class Launch:
     """
 
     kernel: str
-    arguments: tuple[Word, ...]
+    arguments: tuple[Argument, ...]
     nodes: tuple[int, ...]
     barrier: bool
     rows: Dim | None
@@ -62,69 +52,51 @@ class Plan:
         return tuple(dict.fromkeys(launch.kernel for launch in self.launches))
 
 
-@dataclass(frozen=True)
-class _Step:
-    """A launch before barriers are known."""
-
-    kernel: str
-    arguments: tuple[Word, ...]
-    nodes: tuple[int, ...]
-    touched: Touched
-    rows: Dim | None
-    scratch: int
-
-
 class Compiler:
     """Makes plans of one graph. Contracts are resolved once; each plan then has its own bounds."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self._resolutions = [resolve(node, graph.types) for node in graph.nodes]
-        self._chains = chains(graph, self._resolutions)
-        self._aliases = _aliases(graph, self._resolutions)
+        self._sites = [resolve(node, graph.types) for node in graph.nodes]
+        self._chains = chains(graph, self._sites)
+        self._aliases = _aliases(graph, self._sites)
 
     def plan(self, bound: Mapping[str, int], *, gap: int = 0) -> Plan:
         """A plan for runs whose symbols stay within `bound`. `gap` bytes are left free behind each value, for
         tests.
         """
         steps = [self._step(members, bound) for members in self._chains]
-        waits = barriers([step.touched for step in steps], self._aliases)
-        offsets, arena = place(self._intervals(steps, waits, bound), gap)
-        launches = tuple(
-            Launch(step.kernel, step.arguments, step.nodes, barrier, step.rows)
-            for step, barrier in zip(steps, waits, strict=True)
-        )
-        scratch = max((step.scratch for step in steps), default=0)
+        touched = [each for _, each, _ in steps]
+        waits = barriers(touched, self._aliases)
+        offsets, arena = place(self._intervals(touched, waits, bound), gap)
+        pairs = zip(steps, waits, strict=True)
+        launches = tuple(replace(launch, barrier=barrier) for (launch, _, _), barrier in pairs)
+        scratch = max((nbytes for _, _, nbytes in steps), default=0)
         return Plan(self.graph, bound, launches, offsets, self._aliases, arena, -(-scratch // 64) * 64)
 
-    def _step(self, members: Sequence[int], bound: Mapping[str, int]) -> _Step:
+    def _step(self, members: Sequence[int], bound: Mapping[str, int]) -> tuple[Launch, Touched, int]:
+        """A launch before barriers are known, and its scratch. Several nodes run by the kernel of the first,
+        which is that of all.
+        """
+        node, site = self.graph.nodes[members[0]], replace(self._sites[members[0]], bound=bound)
+        kernel = choose(node, site)
+        rows = site.rows(kernel.rows) if kernel.rows else None
         if len(members) > 1:
-            return self._chain(members, bound)
-        index = members[0]
-        node, resolution = self.graph.nodes[index], self._resolutions[index]
-        site = _site(resolution, bound)
-        kernel = choose(node, resolution.operator.kernels, site)
-        names = resolution.operator.named(node)
-        arguments = tuple(_word(argument, names) for argument in kernel.arguments(site))
-        rows = resolution.rows(kernel.rows) if kernel.rows else None
-        touched = _touched(resolution.operator, names, kernel.rows, rows)
-        return _Step(kernel.name, arguments, (index,), touched, rows, kernel.scratch(site))
-
-    def _chain(self, members: Sequence[int], bound: Mapping[str, int]) -> _Step:
-        """Several nodes by the kernel of the first, which is that of all."""
-        node, resolution = self.graph.nodes[members[0]], self._resolutions[members[0]]
-        site = _site(resolution, bound)
-        kernel = choose(node, resolution.operator.kernels, site)
-        made = links(self.graph, self._resolutions, members)
-        reads, writes = chain.sources(made), (made[-1].makes,)
-        names = {name: name for name in (*reads, *writes)}
-        arguments = tuple(_word(argument, names) for argument in chain.arguments(site.outputs[0].shape, made))
-        rows = resolution.rows(kernel.rows)
-        touched = Touched(dict.fromkeys(reads, rows), dict.fromkeys(writes, rows))
-        return _Step(kernel.name, arguments, tuple(members), touched, rows, kernel.scratch(site))
+            made = links(self.graph, self._sites, members)
+            reads, result = chain.sources(made), made[-1].makes
+            names = {name: name for name in (*reads, result)}
+            arguments: Sequence[Argument] = chain.arguments(site.outputs[0].shape, made)
+            touched = Touched(dict.fromkeys(reads, rows), {result: rows})
+        else:
+            names = site.operator.named(node)
+            arguments = kernel.takes(site)
+            touched = _touched(site.operator, names, kernel.rows, rows)
+        words = tuple(_word(argument, names) for argument in arguments)
+        launch = Launch(kernel.name, words, tuple(members), barrier=False, rows=rows)
+        return launch, touched, kernel.scratch_bytes(site)
 
     def _intervals(
-        self, steps: Sequence[_Step], waits: Sequence[bool], bound: Mapping[str, int]
+        self, touched: Sequence[Touched], waits: Sequence[bool], bound: Mapping[str, int]
     ) -> list[Interval]:
         """When each value of the arena lives, in phases: the stretches between barriers, inside which order
         is free.
@@ -133,13 +105,13 @@ class Compiler:
         begin: dict[str, int] = dict.fromkeys(graph.inputs, -1)
         end: dict[str, int] = dict(begin)
         phase = 0
-        for step, barrier in zip(steps, waits, strict=True):
+        for each, barrier in zip(touched, waits, strict=True):
             phase += barrier
-            for name in step.touched.writes:
+            for name in each.writes:
                 if name not in self._aliases:
                     begin.setdefault(name, phase)
                     end[name] = phase
-            for name in step.touched.reads:
+            for name in each.reads:
                 if name in begin:
                     end[name] = phase
         last = phase + 1
@@ -149,21 +121,17 @@ class Compiler:
         return [Interval(name, begin[name], end[name], graph.types[name].nbytes(bound)) for name in begin]
 
 
-def choose(node: Node, kernels: Sequence[Kernel], site: Site) -> Kernel:
+def choose(node: Node, site: Site) -> Kernel:
     """The first kernel that applies. Raises ContractError when none does."""
-    for kernel in kernels:
+    for kernel in site.operator.kernels:
         if kernel.applies(site):
             return kernel
     raise ContractError(
         "no kernel applies",
         place=place_of(node),
-        want="; or ".join(kernel.when for kernel in kernels),
+        want="; or ".join(kernel.when for kernel in site.operator.kernels),
         got=", ".join(map(str, site.inputs)),
     )
-
-
-def _site(resolution: Resolution, bound: Mapping[str, int]) -> Site:
-    return Site(resolution.inputs, resolution.outputs, resolution.attributes, resolution.dims, bound)
 
 
 def _touched(operator: Operator, names: Mapping[str, str], first: str, rows: Dim | None) -> Touched:
@@ -179,18 +147,18 @@ def _touched(operator: Operator, names: Mapping[str, str], first: str, rows: Dim
     return Touched(divided(operator.inputs), divided(operator.outputs))
 
 
-def _word(argument: Argument, names: Mapping[str, str]) -> Word:
+def _word(argument: Argument, names: Mapping[str, str]) -> Argument:
     if isinstance(argument, Address):
-        return Value(names[argument.port])
+        return Address(names[argument.name])
     if isinstance(argument, Dim) and argument.constant is not None:
         return argument.constant
     return argument
 
 
-def _aliases(graph: Graph, resolutions: Sequence[Resolution]) -> dict[str, str]:
+def _aliases(graph: Graph, sites: Sequence[Site]) -> dict[str, str]:
     aliases: dict[str, str] = {}
-    for node, resolution in zip(graph.nodes, resolutions, strict=True):
-        names = resolution.operator.named(node)
-        for output, state in resolution.operator.in_place.items():
+    for node, site in zip(graph.nodes, sites, strict=True):
+        names = site.operator.named(node)
+        for output, state in site.operator.in_place.items():
             aliases[names[output]] = aliases.get(names[state], names[state])
     return aliases

@@ -2,41 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from assay.graph.graph import ValueType
 from assay.kernels.sizes import PAGE, attention_scratch
+from assay.ops import operator as op
 from assay.ops.cache import CACHE_TYPES
-from assay.ops.operator import (
-    Address,
-    Argument,
-    Array,
-    Attribute,
-    Attributes,
-    Case,
-    Exactness,
-    Kernel,
-    Operator,
-    Port,
-    Relation,
-    Scratch,
-    Site,
-    integer,
-    number,
-)
 from assay.ops.registry import register
 from assay.tensor.dtype import F32, I32, DType
 
 
-def _reference(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
+def _reference(inputs: op.Arrays, attributes: op.Attributes) -> op.Arrays:
     q, keys, values, spans, pasts, table = inputs
-    heads, window = integer(attributes, "heads"), integer(attributes, "window")
-    cap, causal = number(attributes, "cap"), attributes["causal"]
+    heads, window = op.integer(attributes, "heads"), op.integer(attributes, "window")
+    cap, causal = op.number(attributes, "cap"), attributes["causal"]
     _, kv_heads, d, _ = keys.shape
     y = np.zeros(q.shape, np.float64)
-    queries = q.reshape(len(q), heads, d).astype(np.float64) * float(np.float32(number(attributes, "scale")))
+    scale = float(np.float32(op.number(attributes, "scale")))
+    queries = q.reshape(len(q), heads, d).astype(np.float64) * scale
     for sequence, past in enumerate(pasts):
         first, last = spans[sequence], spans[sequence + 1]
         length = past + last - first
@@ -56,37 +38,16 @@ def _reference(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, 
     return (y,)
 
 
-def _terms(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
+def _terms(inputs: op.Arrays, attributes: op.Attributes) -> op.Arrays:
     q, keys, values, *batch = inputs
     return _reference((q, keys, np.abs(values), *batch), attributes)
 
 
-def _arguments(site: Site) -> Sequence[Argument]:
-    heads, kv_heads, d = site.integer("heads"), site.integer("H"), site.integer("D")
-    ports = tuple(map(Address, ("q", "keys", "values", "spans", "pasts", "table", "y")))
-    return (
-        *ports,
-        site.dims["S"],
-        site.dims["P"],
-        heads,
-        kv_heads,
-        d,
-        site.number("scale"),
-        site.integer("window"),
-        site.number("cap"),
-        int(site.attributes["causal"] is True),
-        Scratch(),
-    )
+_ARGUMENTS = "q keys values spans pasts table y S P heads H D scale window cap causal scratch"
 
 
-def _kernel(dtype: DType) -> Kernel:
-    return Kernel(
-        f"attention.{dtype}",
-        _arguments,
-        f"the cache is {dtype}",
-        lambda site: site.inputs[1].dtype is dtype,
-        lambda site: attention_scratch(site.integer("heads") // site.integer("H"), site.integer("D")),
-    )
+def _scratch(site: op.Site) -> int:
+    return attention_scratch(site.integer("heads") // site.integer("H"), site.integer("D"))
 
 
 def _case(
@@ -98,7 +59,7 @@ def _case(
     window: int,
     cap: float = 0.0,
     causal: bool = True,
-) -> Case:
+) -> op.Case:
     heads, kv_heads, d = shape
     needed = [-(-(past + length) // PAGE) for past, length in zip(pasts, lengths, strict=True)]
     pages = sum(needed) + 2
@@ -118,27 +79,14 @@ def _case(
             values[page, :, token % PAGE] = rng.normal(0, 1, (kv_heads, d))
     spans = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     q = rng.normal(0, 1, (int(spans[-1]), heads * d)).astype(np.float32)
-    types = (
-        ValueType.of(F32, len(q), heads * d),
-        ValueType.of(dtype, pages, kv_heads, d, PAGE),
-        ValueType.of(dtype, pages, kv_heads, PAGE, d),
-        ValueType.of(I32, len(spans)),
-        ValueType.of(I32, len(lengths)),
-        ValueType.of(I32, *table.shape),
-    )
-    inputs = (q, keys, values, spans, np.array(pasts, np.int32), table)
-    attributes = {
-        "heads": heads,
-        "scale": float(np.float32(d**-0.5)),
-        "window": window,
-        "cap": cap,
-        "causal": causal,
-    }
     kind = f"{heads}/{kv_heads}×{d}, window {window}, cap {cap}, causal {causal}"
-    return Case(inputs, types, attributes, f"{dtype} {lengths} after {pasts}, {kind}")
+    inputs = (q, keys, values, spans, np.array(pasts, np.int32), table)
+    attributes = {"heads": heads, "window": window, "cap": cap, "causal": causal}
+    scale = float(np.float32(d**-0.5))
+    return op.Case.of(*inputs, name=f"{dtype} {lengths} after {pasts}, {kind}", scale=scale, **attributes)
 
 
-def _cases(rng: np.random.Generator) -> Sequence[Case]:
+def _cases(rng: np.random.Generator) -> list[op.Case]:
     return [
         _case(rng, dtype, *rest)
         for dtype in CACHE_TYPES
@@ -155,50 +103,51 @@ def _cases(rng: np.random.Generator) -> Sequence[Case]:
 
 
 register(
-    Operator(
+    op.Operator(
         name="attention",
-        since=1,
         summary="Each query attends to the cached keys of its sequence, up to its own position if causal.",
         formula=(
             "y = softmax(s) · v, s = scale · q · kᵀ, or cap · tanh(s / cap) of it, over keys j ≤ position if "
             "causal, and j > position − window where window is not 0"
         ),
         inputs=(
-            Port("q", (F32,), "T heads*D", "queries, heads side by side; sequences one after another"),
-            Port("keys", CACHE_TYPES, "pages H D 64", "cached keys, transposed in their page"),
-            Port("values", CACHE_TYPES, "pages H 64 D", "cached values", like="keys"),
-            Port("spans", (I32,), "S+1", "where each sequence's rows of q begin, and the end"),
-            Port("pasts", (I32,), "S", "tokens of each sequence before this step"),
-            Port("table", (I32,), "S P", "pages of each sequence, in order"),
+            op.Port("q", (F32,), "T heads*D", "queries, heads side by side; sequences one after another"),
+            op.Port("keys", CACHE_TYPES, "pages H D 64", "cached keys, transposed in their page"),
+            op.Port("values", CACHE_TYPES, "pages H 64 D", "cached values", like="keys"),
+            op.Port("spans", (I32,), "S+1", "where each sequence's rows of q begin, and the end"),
+            op.Port("pasts", (I32,), "S", "tokens of each sequence before this step"),
+            op.Port("table", (I32,), "S P", "pages of each sequence, in order"),
         ),
-        outputs=(Port("y", (F32,), "T heads*D", "attended values"),),
+        outputs=(op.Port("y", (F32,), "T heads*D", "attended values"),),
         attributes=(
-            Attribute("heads", int, "query heads", low=1),
-            Attribute("scale", float, "factor of the scores"),
-            Attribute("window", int, "keys that a query sees, itself included; 0 for all", 0, low=0),
-            Attribute("cap", float, "the scores' bound; 0 for none", 0.0, low=0.0),
-            Attribute("causal", bool, "whether a query sees no key after itself", True),
+            op.Attribute("heads", int, "query heads", low=1),
+            op.Attribute("scale", float, "factor of the scores"),
+            op.Attribute("window", int, "keys that a query sees, itself included; 0 for all", 0, low=0),
+            op.Attribute("cap", float, "the scores' bound; 0 for none", 0.0, low=0.0),
+            op.Attribute("causal", bool, "whether a query sees no key after itself", True),
         ),
         relations=(
-            Relation(
+            op.Relation(
                 "heads is a multiple of H",
-                lambda dims, attributes: integer(attributes, "heads") % (dims["H"].constant or 1) == 0,
+                lambda dims, attributes: op.integer(attributes, "heads") % (dims["H"].constant or 1) == 0,
                 "each key head serves the same number of query heads",
             ),
-            Relation(
+            op.Relation(
                 "a window is causal",
                 lambda dims, attributes: attributes["causal"] is True or attributes["window"] == 0,
             ),
-            Relation(
+            op.Relation(
                 "D is a multiple of 16, at most 256",
                 lambda dims, attributes: (d := dims["D"].constant) is not None and d % 16 == 0 and d <= 256,
             ),
         ),
         reference=_reference,
-        exactness=Exactness(
+        exactness=op.Exactness(
             "ulp", 64, "sums over d and over keys, exp within 1 ulp; scores below 8 in magnitude", _terms
         ),
-        kernels=tuple(map(_kernel, CACHE_TYPES)),
+        kernels=tuple(
+            op.Kernel(f"attention.{dtype}", _ARGUMENTS, ("keys", dtype), _scratch) for dtype in CACHE_TYPES
+        ),
         cases=_cases,
         numerics=(
             "Scores: scale · q is rounded first; then fma over d in ascending order.",
@@ -210,10 +159,8 @@ register(
             "slots never count.",
         ),
         not_differentiable={
-            name: "a cache that is written in place"
-            if name in ("keys", "values")
-            else "bookkeeping of the batch"
-            for name in ("keys", "values", "spans", "pasts", "table")
+            **dict.fromkeys(("keys", "values"), "a cache that is written in place"),
+            **dict.fromkeys(("spans", "pasts", "table"), "bookkeeping of the batch"),
         },
     )
 )

@@ -8,22 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assay.graph.graph import ValueType
 from assay.kernels.sizes import ADD, CHAIN_SCRATCH, GELU, GELU_TANH, MUL, SCALE, SILU, TANH
 from assay.ops import chain
-from assay.ops.operator import (
-    BITWISE,
-    Argument,
-    Array,
-    Attribute,
-    Attributes,
-    Case,
-    Exactness,
-    Kernel,
-    Operator,
-    Port,
-    Site,
-)  # fmt: skip
+from assay.ops import operator as op
 from assay.ops.registry import register
 from assay.tensor.dtype import F32
 
@@ -34,37 +21,37 @@ class Row:
 
     name: str
     number: int
-    ports: tuple[Port, ...]
+    ports: tuple[op.Port, ...]
     summary: str
     formula: str
-    compute: Callable[..., Array]
-    exactness: Exactness = BITWISE
+    compute: Callable[..., op.Array]
+    exactness: op.Exactness = op.BITWISE
     numerics: tuple[str, ...] = ()
-    constant: Attribute | None = None
+    constant: op.Attribute | None = None
 
 
-def _silu(a: Array) -> Array:
+def _silu(a: op.Array) -> op.Array:
     x = a.astype(np.float64)
     return np.asarray(x / (1 + np.exp(-x)))
 
 
-def _gelu(a: Array) -> Array:
+def _gelu(a: op.Array) -> op.Array:
     x = a.astype(np.float64)
     return np.asarray([0.5 * each * math.erfc(-each / math.sqrt(2)) for each in x.flat]).reshape(x.shape)
 
 
-def _gelu_tanh(a: Array) -> Array:
+def _gelu_tanh(a: op.Array) -> op.Array:
     x = a.astype(np.float64)
     return np.asarray(0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))))
 
 
-def _size(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
+def _size(inputs: op.Arrays, attributes: op.Attributes) -> op.Arrays:
     return (np.abs(inputs[0].astype(np.float64)),)
 
 
-A, B = Port("a", (F32,), "...", "elements"), Port("b", (F32,), "...", "elements")
-ROWS, ROW = Port("a", (F32,), "T N", "rows"), Port("b", (F32,), "N", "added to each row")
-FACTOR = Attribute("factor", float, "rounded to float32")
+A, B = op.Port("a", (F32,), "...", "elements"), op.Port("b", (F32,), "...", "elements")
+ROWS, ROW = op.Port("a", (F32,), "T N", "rows"), op.Port("b", (F32,), "N", "added to each row")
+FACTOR = op.Attribute("factor", float, "rounded to float32")
 TABLE = (
     Row("add", ADD, (A, B), "Adds elements.", "y = a + b", np.add),
     Row("mul", MUL, (A, B), "Multiplies elements.", "y = a · b", np.multiply),
@@ -75,7 +62,7 @@ TABLE = (
     ),
     Row(
         "silu", SILU, (A,), "The sigmoid-weighted linear unit.", "y = a / (1 + exp(−a))", _silu,
-        Exactness(
+        op.Exactness(
             "ulp", 4, "exp within 1 ulp, a sum and a division; below −88.72 exp is infinite and |y| < 2⁻¹²¹",
             lambda inputs, attributes: (np.maximum(np.abs(_silu(inputs[0])), 2.0**-100),),
         ),
@@ -84,38 +71,38 @@ TABLE = (
     Row(
         "gelu", GELU, (A,), "The Gaussian error linear unit.", "y = a · Φ(a), Φ the normal distribution's",
         _gelu,
-        Exactness("ulp", 4, "of |a|: the tail within 4e-7 of itself, a difference, two products", _size),
+        op.Exactness("ulp", 4, "of |a|: the tail within 4e-7 of itself, a difference, two products", _size),
         ("2 Φ(−|a|) is Assay's own polynomial (simd/mathf.py), Φ(a) for a ≥ 0 is 1 less half of it.",),
     ),
     Row(
         "gelu_tanh", GELU_TANH, (A,), "The Gaussian error linear unit by tanh.",
         "y = a / (1 + exp(−2 √(2 / π) (a + 0.044715 a³))), which is a/2 · (1 + tanh(√(2 / π) (a + …)))",
         _gelu_tanh,
-        Exactness("ulp", 4, "of |a|: roundings of exp's argument times it, exp, a sum, a division", _size),
+        op.Exactness("ulp", 4, "of |a|: roundings of exp's argument times it, exp, a sum, a division", _size),
         ("The cubic term is fma(a · a · 0.044715, a, a).",),
     ),
     Row(
         "tanh", TANH, (A,), "The hyperbolic tangent.", "y = tanh(a)", lambda a: np.tanh(a.astype(np.float64)),
-        Exactness("ulp", 3, "a polynomial below 0.625, else (1 − e) / (1 + e) with e = exp(−2 |a|)"),
+        op.Exactness("ulp", 3, "a polynomial below 0.625, else (1 − e) / (1 + e) with e = exp(−2 |a|)"),
     ),
 )  # fmt: skip
 
 
-def _kernel(row: Row) -> Kernel:
+def _kernel(row: Row) -> op.Kernel:
     names = tuple(port.name for port in row.ports)
     repeated = tuple(port.name for port in row.ports if port.dims == ROW.dims)
 
-    def arguments(site: Site) -> Sequence[Argument]:
+    def arguments(site: op.Site) -> Sequence[op.Argument]:
         constant = site.number(row.constant.name) if row.constant else None
         alone = chain.Link(row.number, names, "y", repeated, constant)
         return chain.arguments(site.outputs[0].shape, [alone])
 
     rows = row.ports[0].dims.split()[0]
-    return Kernel("elementwise.chain", arguments, scratch=lambda site: CHAIN_SCRATCH, rows=rows)
+    return op.Kernel("elementwise.chain", arguments, scratch=CHAIN_SCRATCH, rows=rows)
 
 
-def _cases(row: Row) -> Callable[[np.random.Generator], Sequence[Case]]:
-    def cases(rng: np.random.Generator) -> Sequence[Case]:
+def _cases(row: Row) -> op.Cases:
+    def cases(rng: np.random.Generator) -> list[op.Case]:
         made = []
         for shape in ((1,), (3, 7), (2, 300), (33, 64)):
             shapes = [shape[1:] if port is ROW else shape for port in row.ports]
@@ -123,27 +110,25 @@ def _cases(row: Row) -> Callable[[np.random.Generator], Sequence[Case]]:
                 continue
             arrays = [rng.normal(0, 4, each).astype(np.float32) for each in shapes]
             arrays[0].flat[0] = -100.0
-            types = tuple(ValueType.of(F32, *each) for each in shapes)
             attributes = {row.constant.name: 0.3} if row.constant else {}
-            made.append(Case(tuple(arrays), types, attributes, str(shape)))
+            made.append(op.Case.of(*arrays, name=str(shape), **attributes))
         return made
 
     return cases
 
 
-def _reference(row: Row) -> Callable[[Sequence[Array], Attributes], tuple[Array, ...]]:
+def _reference(row: Row) -> op.Reference:
     return lambda inputs, attributes: (row.compute(*inputs, *attributes.values()),)
 
 
 for _row in TABLE:
     register(
-        Operator(
+        op.Operator(
             name=_row.name,
-            since=1,
             summary=_row.summary,
             formula=_row.formula,
             inputs=_row.ports,
-            outputs=(Port("y", (F32,), _row.ports[0].dims, "elements"),),
+            outputs=(op.Port("y", (F32,), _row.ports[0].dims, "elements"),),
             attributes=(_row.constant,) if _row.constant else (),
             reference=_reference(_row),
             exactness=_row.exactness,

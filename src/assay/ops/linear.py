@@ -7,48 +7,20 @@ from collections.abc import Sequence
 import numpy as np
 
 from assay.graph.graph import ValueType
-from assay.kernels.panels import BLOCK, DEQUANTISED, EDGE
-from assay.ops.operator import (
-    Address,
-    Argument,
-    Array,
-    Attributes,
-    Bound,
-    Case,
-    Exactness,
-    Kernel,
-    Operator,
-    Port,
-    Scratch,
-    Site,
-)
+from assay.kernels.panels import DEQUANTISED, EDGE
+from assay.ops import operator as op
 from assay.ops.registry import register
 from assay.ops.weights import BLOCK_TYPES, WEIGHT_TYPES, random_weight
 from assay.tensor.dtype import F32, I8, I32, DType
 
 
-def _linear(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
+def _linear(inputs: op.Arrays, attributes: op.Attributes) -> op.Arrays:
     x, w = inputs
     return (x.astype(np.float64) @ w.astype(np.float64).T,)
 
 
-def _linear_terms(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
+def _linear_terms(inputs: op.Arrays, attributes: op.Attributes) -> op.Arrays:
     return _linear([np.abs(array) for array in inputs], attributes)
-
-
-def _linear_arguments(site: Site) -> Sequence[Argument]:
-    return Address("x"), Address("w"), Address("y"), site.dims["T"], site.dims["K"], site.dims["N"], Scratch()
-
-
-def _linear_kernel(dtype: DType) -> Kernel:
-    size = EDGE + (DEQUANTISED if dtype.quantised else 0)
-    return Kernel(
-        f"gemm.{dtype}",
-        _linear_arguments,
-        f"w is {dtype}",
-        lambda site: site.inputs[1].dtype is dtype,
-        lambda site: size,
-    )
 
 
 SHAPES = ((1, 32, 32), (1, 288, 96), (5, 64, 70), (13, 576, 64), (200, 320, 33))
@@ -60,36 +32,43 @@ def shapes(dtype: DType) -> Sequence[tuple[int, int, int]]:
     return tuple((t, -(-k // dtype.block) * dtype.block, n) for t, k, n in SHAPES)
 
 
-def _linear_cases(rng: np.random.Generator) -> Sequence[Case]:
+def _linear_cases(rng: np.random.Generator) -> list[op.Case]:
     cases = []
     for dtype in WEIGHT_TYPES:
         for t, k, n in shapes(dtype):
             x = rng.normal(0, 1, (t, k)).astype(np.float32)
-            types = (ValueType.of(F32, t, k), ValueType.of(dtype, n, k))
-            cases.append(Case((x, random_weight(rng, dtype, n, k)), types, name=f"{dtype} {t}×{k}×{n}"))
+            types = (*op.plain(x), ValueType.of(dtype, n, k))
+            cases.append(op.Case((x, random_weight(rng, dtype, n, k)), types, name=f"{dtype} {t}×{k}×{n}"))
     return cases
 
 
 register(
-    Operator(
+    op.Operator(
         name="linear",
-        since=1,
         summary="A linear map of each row, in float32.",
         formula="y[t, n] = Σ_k x[t, k] · w[n, k]",
         inputs=(
-            Port("x", (F32,), "T K", "rows"),
-            Port("w", WEIGHT_TYPES, "N K", "weights, one row for each output", panels=True),
+            op.Port("x", (F32,), "T K", "rows"),
+            op.Port("w", WEIGHT_TYPES, "N K", "weights, one row for each output", panels=True),
         ),
-        outputs=(Port("y", (F32,), "T N", "mapped rows"),),
+        outputs=(op.Port("y", (F32,), "T N", "mapped rows"),),
         reference=_linear,
-        exactness=Exactness(
+        exactness=op.Exactness(
             "ulp",
-            Bound("K / 128 + 257", lambda dims: dims["K"] / 128 + 257),
+            op.Bound("K / 128 + 257", lambda dims: dims["K"] / 128 + 257),
             "at most 256 roundings in a block of 256, each of 2⁻²⁴ of its terms, and one for each block; the "
             "rest is for what roundings do to each other",
             _linear_terms,
         ),
-        kernels=tuple(_linear_kernel(dtype) for dtype in WEIGHT_TYPES),
+        kernels=tuple(
+            op.Kernel(
+                f"gemm.{dtype}",
+                "x w y T K N scratch",
+                ("w", dtype),
+                EDGE + (DEQUANTISED if dtype.quantised else 0),
+            )
+            for dtype in WEIGHT_TYPES
+        ),
         cases=_linear_cases,
         numerics=(
             "K is summed by fma in ascending order inside blocks of 256, from zero; the blocks are "
@@ -101,75 +80,57 @@ register(
 )
 
 
-def _quantized(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
+def _quantized(inputs: op.Arrays, attributes: op.Attributes) -> op.Arrays:
     q, scale, _, w = inputs
     x = q.astype(np.float64) * np.repeat(scale.astype(np.float64), 32, axis=1)
     return (x @ w.astype(np.float64).T,)
 
 
-def _quantized_terms(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
+def _quantized_terms(inputs: op.Arrays, attributes: op.Attributes) -> op.Arrays:
     q, scale, total, w = inputs
     return _quantized((np.abs(q), np.abs(scale), total, np.abs(w)), attributes)
 
 
-def _quantized_arguments(site: Site) -> Sequence[Argument]:
-    ports = (Address("q"), Address("scale"), Address("sum"), Address("w"), Address("y"))
-    return *ports, site.dims["T"], site.dims["B"] * BLOCK, site.dims["N"], Scratch()
-
-
-def _quantized_kernel(dtype: DType) -> Kernel:
-    return Kernel(
-        f"qgemm.{dtype}",
-        _quantized_arguments,
-        f"w is {dtype}",
-        lambda site: site.inputs[3].dtype is dtype,
-        lambda site: EDGE,
-    )
-
-
-def _quantized_cases(rng: np.random.Generator) -> Sequence[Case]:
+def _quantized_cases(rng: np.random.Generator) -> list[op.Case]:
     cases = []
     for dtype in BLOCK_TYPES:
         for t, k, n in shapes(dtype):
             q = rng.integers(-127, 128, (t, k)).astype(np.int8)
             scale = rng.uniform(0.001, 0.1, (t, k // 32)).astype(np.float32)
             total = q.reshape(t, -1, 32).sum(-1).astype(np.int32)
-            types = (
-                ValueType.of(I8, t, k),
-                ValueType.of(F32, t, k // 32),
-                ValueType.of(I32, t, k // 32),
-                ValueType.of(dtype, n, k),
-            )
+            types = (*op.plain(q, scale, total), ValueType.of(dtype, n, k))
             inputs = (q, scale, total, random_weight(rng, dtype, n, k))
-            cases.append(Case(inputs, types, name=f"{dtype} {t}×{k}×{n}"))
+            cases.append(op.Case(inputs, types, name=f"{dtype} {t}×{k}×{n}"))
     return cases
 
 
 register(
-    Operator(
+    op.Operator(
         name="linear_quantized",
-        since=1,
         summary="A linear map of rows that `quantize` made, on quantised weights.",
         formula=(
             "y[t, n] = Σ_b scale[t, b] · (scale_w[n, b] · Σ_i q[t, b, i] · integer_w[n, b, i] + "
             "min_w[n, b] · sum[t, b]); types with groups of 16 have two such terms for each b"
         ),
         inputs=(
-            Port("q", (I8,), "T 32*B", "integers in ±127"),
-            Port("scale", (F32,), "T B", "scale of each block of 32"),
-            Port("sum", (I32,), "T B", "sum of each block's integers"),
-            Port("w", BLOCK_TYPES, "N 32*B", "weights, one row for each output", panels=True),
+            op.Port("q", (I8,), "T 32*B", "integers in ±127"),
+            op.Port("scale", (F32,), "T B", "scale of each block of 32"),
+            op.Port("sum", (I32,), "T B", "sum of each block's integers"),
+            op.Port("w", BLOCK_TYPES, "N 32*B", "weights, one row for each output", panels=True),
         ),
-        outputs=(Port("y", (F32,), "T N", "mapped rows"),),
+        outputs=(op.Port("y", (F32,), "T N", "mapped rows"),),
         reference=_quantized,
-        exactness=Exactness(
+        exactness=op.Exactness(
             "ulp",
-            Bound("5 * B + 4", lambda dims: 5 * dims["B"] + 4),
+            op.Bound("5 * B + 4", lambda dims: 5 * dims["B"] + 4),
             "at most 2 roundings for each group of scales, of which a block of 32 has 2 at most, and 4 of "
             "factors, each of 2⁻²⁴ of the terms; the rest is for what roundings do to each other",
             _quantized_terms,
         ),
-        kernels=tuple(_quantized_kernel(dtype) for dtype in BLOCK_TYPES),
+        kernels=tuple(
+            op.Kernel(f"qgemm.{dtype}", "q scale sum w y T 32*B N scratch", ("w", dtype), EDGE)
+            for dtype in BLOCK_TYPES
+        ),
         cases=_quantized_cases,
         numerics=(
             "For each block of 32 in order, or group of 16 where the type has them: "

@@ -2,78 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from assay.graph.graph import ValueType
-from assay.ops.operator import (
-    Address,
-    Argument,
-    Array,
-    Attribute,
-    Attributes,
-    Bound,
-    Case,
-    Exactness,
-    Kernel,
-    Operator,
-    Port,
-    Site,
-    number,
-)
+from assay.ops import operator as op
 from assay.ops.registry import register
 from assay.tensor.dtype import F32
 
 
-def _rms_norm(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
+def _rms_norm(inputs: op.Arrays, attributes: op.Attributes) -> op.Arrays:
     x, w = (array.astype(np.float64) for array in inputs)
     groups = x.reshape(len(x), -1, len(w))
     mean = np.mean(groups * groups, axis=-1, keepdims=True)
-    return ((groups / np.sqrt(mean + np.float32(number(attributes, "epsilon"))) * w).reshape(x.shape),)
+    return ((groups / np.sqrt(mean + np.float32(op.number(attributes, "epsilon"))) * w).reshape(x.shape),)
 
 
-def _arguments(site: Site) -> Sequence[Argument]:
-    ports = (Address("x"), Address("w"), Address("y"))
-    return *ports, site.dims["T"], site.integer("groups"), site.dims["N"], site.number("epsilon")
-
-
-def _cases(rng: np.random.Generator) -> Sequence[Case]:
+def _cases(rng: np.random.Generator) -> list[op.Case]:
     cases = []
     for t, n in ((1, 1), (3, 16), (2, 21), (17, 576)):
         x = rng.normal(0, 3, (t, n)).astype(np.float32)
         x[0] *= np.float32(1e-12)
         w = rng.normal(1, 0.3, n).astype(np.float32)
-        types = (ValueType.of(F32, t, n), ValueType.of(F32, n))
-        cases.append(Case((x, w), types, {"epsilon": 1e-5}, f"{t}×{n}"))
+        cases.append(op.Case.of(x, w, name=f"{t}×{n}", epsilon=1e-5))
     x, w = rng.normal(0, 3, (5, 96)).astype(np.float32), rng.normal(1, 0.3, 32).astype(np.float32)
-    types = (ValueType.of(F32, 5, 96), ValueType.of(F32, 32))
-    return [*cases, Case((x, w), types, {"epsilon": 1e-6, "groups": 3}, "5×3×32")]
+    return [*cases, op.Case.of(x, w, name="5×3×32", epsilon=1e-6, groups=3)]
 
 
-EPSILON = Attribute("epsilon", float, "added to the mean square", low=0.0, high=1.0)
+EPSILON = op.Attribute("epsilon", float, "added to the mean square", low=0.0, high=1.0)
 
 
 register(
-    Operator(
+    op.Operator(
         name="rms_norm",
-        since=1,
         summary="Divides each group of a row by its root mean square and multiplies by a weight.",
         formula="y[t, g, n] = x[t, g, n] · (1 / √(Σ_i x[t, g, i]² / N + epsilon)) · w[n]",
         inputs=(
-            Port("x", (F32,), "T groups*N", "rows, in groups side by side"),
-            Port("w", (F32,), "N", "weight"),
+            op.Port("x", (F32,), "T groups*N", "rows, in groups side by side"),
+            op.Port("w", (F32,), "N", "weight"),
         ),
-        outputs=(Port("y", (F32,), "T groups*N", "normalised rows"),),
-        attributes=(EPSILON, Attribute("groups", int, "such as a row's heads", 1, low=1)),
+        outputs=(op.Port("y", (F32,), "T groups*N", "normalised rows"),),
+        attributes=(EPSILON, op.Attribute("groups", int, "such as a row's heads", 1, low=1)),
         reference=_rms_norm,
-        exactness=Exactness(
+        exactness=op.Exactness(
             "ulp",
-            Bound("N / 24 + 8", lambda dims: dims["N"] / 24 + 8),
+            op.Bound("N / 24 + 8", lambda dims: dims["N"] / 24 + 8),
             "the root halves N / 16 + 7 roundings of the mean; 4 follow, of root, quotient and products; the "
             "rest is for what roundings do to each other; squares neither overflow nor underflow",
         ),
-        kernels=(Kernel("norm.rms_norm", _arguments, rows="T"),),
+        kernels=(op.Kernel("norm.rms_norm", "x w y T groups N epsilon", rows="T"),),
         cases=_cases,
         numerics=(
             "Squares are summed by fma in 16 lanes (lane = index mod 16), which one fixed tree folds.",
@@ -82,58 +57,51 @@ register(
 )
 
 
-def _layer_norm(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
+def _layer_norm(inputs: op.Arrays, attributes: op.Attributes) -> op.Arrays:
     x, w, b = (array.astype(np.float64) for array in inputs)
     d = x - x.mean(axis=-1, keepdims=True)
     variance = np.mean(d * d, axis=-1, keepdims=True)
-    return (d / np.sqrt(variance + np.float32(number(attributes, "epsilon"))) * w + b,)
+    return (d / np.sqrt(variance + np.float32(op.number(attributes, "epsilon"))) * w + b,)
 
 
-def _layer_norm_terms(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
+def _layer_norm_terms(inputs: op.Arrays, attributes: op.Attributes) -> op.Arrays:
     x, w, b = (array.astype(np.float64) for array in inputs)
     variance = x.var(axis=-1, keepdims=True)
-    root = np.sqrt(variance + np.float32(number(attributes, "epsilon")))
+    root = np.sqrt(variance + np.float32(op.number(attributes, "epsilon")))
     largest = np.abs(x).max(axis=-1, keepdims=True)
     return (largest / root * np.abs(w) + np.abs(b),)
 
 
-def _layer_norm_arguments(site: Site) -> Sequence[Argument]:
-    ports = (Address("x"), Address("w"), Address("b"), Address("y"))
-    return *ports, site.dims["T"], site.dims["N"], site.number("epsilon")
-
-
-def _layer_norm_cases(rng: np.random.Generator) -> Sequence[Case]:
+def _layer_norm_cases(rng: np.random.Generator) -> list[op.Case]:
     cases = []
     for t, n in ((1, 1), (3, 16), (2, 21), (17, 576)):
         x = rng.normal(1, 3, (t, n)).astype(np.float32)
         w, b = (rng.normal(1, 0.3, n).astype(np.float32) for _ in range(2))
-        types = (ValueType.of(F32, t, n), ValueType.of(F32, n), ValueType.of(F32, n))
-        cases.append(Case((x, w, b), types, {"epsilon": 1e-5}, f"{t}×{n}"))
+        cases.append(op.Case.of(x, w, b, name=f"{t}×{n}", epsilon=1e-5))
     return cases
 
 
 register(
-    Operator(
+    op.Operator(
         name="layer_norm",
-        since=1,
         summary="Takes each row's mean away, divides by its standard deviation, multiplies and adds weights.",
         formula="y = (x − m) · (1 / √(Σ_i (x[i] − m)² / N + epsilon)) · w + b, m the row's mean",
         inputs=(
-            Port("x", (F32,), "T N", "rows"),
-            Port("w", (F32,), "N", "factors"),
-            Port("b", (F32,), "N", "added last"),
+            op.Port("x", (F32,), "T N", "rows"),
+            op.Port("w", (F32,), "N", "factors"),
+            op.Port("b", (F32,), "N", "added last"),
         ),
-        outputs=(Port("y", (F32,), "T N", "normalised rows"),),
+        outputs=(op.Port("y", (F32,), "T N", "normalised rows"),),
         attributes=(EPSILON,),
         reference=_layer_norm,
-        exactness=Exactness(
+        exactness=op.Exactness(
             "ulp",
-            Bound("N / 16 + 16", lambda dims: dims["N"] / 16 + 16),
+            op.Bound("N / 16 + 16", lambda dims: dims["N"] / 16 + 16),
             "of the row's greatest |x| over its deviation, times |w|, and |b|: the mean's roundings stay in "
             "what is left when it is taken away; squares neither overflow nor underflow",
             _layer_norm_terms,
         ),
-        kernels=(Kernel("norm.layer_norm", _layer_norm_arguments, rows="T"),),
+        kernels=(op.Kernel("norm.layer_norm", "x w b y T N epsilon", rows="T"),),
         cases=_layer_norm_cases,
         numerics=(
             "Sums are in 16 lanes (lane = index mod 16), which one fixed tree folds; squares by fma.",

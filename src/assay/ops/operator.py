@@ -14,9 +14,10 @@ import numpy as np
 
 from assay.graph.dim import Dim
 from assay.graph.graph import AttributeValue, Node, ValueType
-from assay.tensor.dtype import DType
+from assay.tensor.dtype import BY_NAME, DType
 
 Array = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
+Arrays = Sequence[Array]
 Attributes = Mapping[str, AttributeValue]
 Dims = Mapping[str, Dim]
 
@@ -124,9 +125,9 @@ BITWISE = Exactness("bitwise")
 
 @dataclass(frozen=True)
 class Address:
-    """Kernel argument: where a port's value lies."""
+    """Kernel argument: where the value of a port lies; in a plan, that of a graph's value."""
 
-    port: str
+    name: str
 
 
 @dataclass(frozen=True)
@@ -136,18 +137,25 @@ class Scratch:
     """
 
 
+SCRATCH = "scratch"
+"""What stands for Scratch in `Kernel.arguments`."""
 Argument = Address | Scratch | Dim | int | float
 
 
 @dataclass(frozen=True)
 class Site:
-    """A node with its types, as a kernel's rules see it; `bound` has each symbol's largest value here."""
+    """A node that keeps its contract, with its types: `attributes` with the defaults, `dims` with what each
+    name stands for. `rest` is what `...` stands for, and `dims["..."]` the product of it. In a plan `bound`
+    has each symbol's largest value.
+    """
 
+    operator: Operator
     inputs: tuple[ValueType, ...]
     outputs: tuple[ValueType, ...]
-    attributes: Attributes
     dims: Dims
-    bound: Mapping[str, int]
+    attributes: Attributes
+    rest: tuple[Dim, ...] = ()
+    bound: Mapping[str, int] = field(default_factory=dict)
 
     def most(self, dim: str) -> int:
         """The largest value that the dimension takes in this plan."""
@@ -164,13 +172,25 @@ class Site:
         """A float attribute."""
         return number(self.attributes, name)
 
+    def rows(self, name: str) -> Dim:
+        """The dimension that a kernel's `rows` names; of `...` the first, or 1 if there are none."""
+        if name == "...":
+            return self.rest[0] if self.rest else Dim.of(1)
+        return self.dims[name]
 
-def no_scratch(site: Site) -> int:
-    return 0
+    def dtype(self, port: str) -> DType:
+        """That of an input."""
+        ports = [each.name for each in self.operator.inputs]
+        return self.inputs[ports.index(port)].dtype
 
-
-def always(site: Site) -> bool:
-    return True
+    def argument(self, word: str) -> Argument:
+        """What a word of `Kernel.arguments` stands for."""
+        if word in self.operator.ports:
+            return Address(word)
+        value = self.attributes.get(word)
+        if isinstance(value, int | float):
+            return value
+        return Scratch() if word == SCRATCH else Dim.of(word).substitute(self.dims)
 
 
 @dataclass(frozen=True)
@@ -178,6 +198,11 @@ class Kernel:
     """One native implementation: when it applies, and the arguments that it takes after the work counter.
 
     All kernels of one operator and dtype give the same bits. Of those that apply the first is taken.
+
+    Each word of `arguments` is a port, for its address; an attribute that is a number; "scratch", for two
+    words; or an expression over dimensions, such as `32*B`. `only` is an input and the dtype that it must
+    have, or an attribute and its value. `scratch` are the bytes of each thread.
+
     `rows` names the dimension, if any, that the threads divide equally (kernels/share.py): a thread writes
     its share of the rows of each output, which all begin with that dimension unless they are states; of
     inputs that begin with it the thread reads that share alone, of others anything. So neighbours in the tape
@@ -185,20 +210,46 @@ class Kernel:
     """
 
     name: str
-    arguments: Callable[[Site], Sequence[Argument]]
-    when: str = "always"
-    applies: Callable[[Site], bool] = always
-    scratch: Callable[[Site], int] = no_scratch
+    arguments: str | Callable[[Site], Sequence[Argument]]
+    only: tuple[str, DType | AttributeValue] | None = None
+    scratch: int | Callable[[Site], int] = 0
     rows: str = ""
 
+    @property
+    def when(self) -> str:
+        """When it applies, in words."""
+        return f"{self.only[0]} is {self.only[1]}" if self.only else "always"
 
-Reference = Callable[[Sequence[Array], Attributes], tuple[Array, ...]]
+    def applies(self, site: Site) -> bool:
+        """Whether it can run this node."""
+        if self.only is None:
+            return True
+        name, value = self.only
+        return value == (site.attributes[name] if name in site.attributes else site.dtype(name))
+
+    def takes(self, site: Site) -> Sequence[Argument]:
+        """Its arguments here."""
+        if isinstance(self.arguments, str):
+            return [site.argument(word) for word in self.arguments.split()]
+        return self.arguments(site)
+
+    def scratch_bytes(self, site: Site) -> int:
+        """Bytes of scratch that each thread needs here."""
+        return self.scratch if isinstance(self.scratch, int) else self.scratch(site)
+
+
+Reference = Callable[[Arrays, Attributes], Arrays]
 """Inputs and attributes to outputs, in float64 where the numbers are real. Changes none of its inputs.
 
 float16, bfloat16 and quantised weights come as the float32 numbers that they stand for.
 """
 
 Cases = Callable[[np.random.Generator], Sequence["Case"]]
+
+
+def plain(*arrays: Array) -> tuple[ValueType, ...]:
+    """The arrays' own types."""
+    return tuple(ValueType.of(BY_NAME[array.dtype.name], *array.shape) for array in arrays)
 
 
 @dataclass(frozen=True)
@@ -210,6 +261,11 @@ class Case:
     attributes: Attributes = field(default_factory=dict)
     name: str = ""
 
+    @staticmethod
+    def of(*inputs: Array, name: str, **attributes: AttributeValue) -> Case:
+        """A case of inputs that are plain numbers."""
+        return Case(inputs, plain(*inputs), attributes, name)
+
 
 @dataclass(frozen=True, eq=False)
 class Operator:
@@ -219,7 +275,6 @@ class Operator:
     """
 
     name: str
-    since: int
     summary: str
     formula: str
     inputs: tuple[Port, ...]
@@ -228,6 +283,7 @@ class Operator:
     exactness: Exactness
     kernels: tuple[Kernel, ...]
     cases: Cases
+    since: int = 1
     attributes: tuple[Attribute, ...] = ()
     relations: tuple[Relation, ...] = ()
     numerics: tuple[str, ...] = ()
@@ -237,6 +293,11 @@ class Operator:
     """The operation's number in kernels/elementwise.py, for operators that a chain may hold."""
     constant: str = ""
     """The float attribute that is such an operation's second operand."""
+
+    @cached_property
+    def ports(self) -> tuple[str, ...]:
+        """The names of all inputs and outputs."""
+        return tuple(port.name for port in (*self.inputs, *self.outputs))
 
     @cached_property
     def in_panels(self) -> tuple[str, ...]:

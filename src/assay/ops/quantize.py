@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from assay.graph.graph import ValueType
-from assay.kernels.panels import BLOCK
-from assay.ops.operator import (
-    BITWISE,
-    Address,
-    Argument,
-    Array,
-    Attributes,
-    Case,
-    Kernel,
-    Operator,
-    Port,
-    Site,
-)
+from assay.ops import operator as op
 from assay.ops.registry import register
 from assay.tensor.dtype import F32, I8, I32
 
 LEAST = np.float32(2.0**-100)
 
 
-def _reference(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
+def _reference(inputs: op.Arrays, attributes: op.Attributes) -> op.Arrays:
     (x,) = inputs
     blocks = x.astype(np.float32).reshape(len(x), -1, 32)
     greatest = np.abs(blocks).max(axis=2)
@@ -38,47 +23,35 @@ def _reference(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, 
     return q.reshape(x.shape), scale, q.sum(axis=2, dtype=np.int32)
 
 
-def _arguments(site: Site) -> Sequence[Argument]:
-    return (
-        Address("x"),
-        Address("q"),
-        Address("scale"),
-        Address("sum"),
-        site.dims["T"],
-        site.dims["B"] * BLOCK,
-    )
-
-
-def _cases(rng: np.random.Generator) -> Sequence[Case]:
+def _cases(rng: np.random.Generator) -> list[op.Case]:
     cases = []
     for t, k in ((1, 32), (3, 576), (40, 96)):
         x = (rng.normal(0, 1, (t, k)) * 10.0 ** rng.integers(-40, 38, (t, 1))).astype(np.float32)
         x[0, :32] = 0.0
         x[-1, -1] = -0.0
-        cases.append(Case((x,), (ValueType.of(F32, t, k),), name=f"{t}×{k}"))
+        cases.append(op.Case.of(x, name=f"{t}×{k}"))
     ties = (np.arange(64, dtype=np.float32) - 32 + np.float32(0.5)).reshape(1, 64)
     ties[0, 0], ties[0, 63] = 127.0, -127.0
-    cases.append(Case((ties,), (ValueType.of(F32, 1, 64),), name="ties"))
+    cases.append(op.Case.of(ties, name="ties"))
     return cases
 
 
 register(
-    Operator(
+    op.Operator(
         name="quantize",
-        since=1,
         summary="Rounds each row to 8 bits with a scale for each block of 32.",
         formula=(
             "scale[t, b] = max_i |x[t, b, i]| / 127;  q = round(x · (127 / max));  sum[t, b] = Σ_i q[t, b, i]"
         ),
-        inputs=(Port("x", (F32,), "T 32*B", "rows"),),
+        inputs=(op.Port("x", (F32,), "T 32*B", "rows"),),
         outputs=(
-            Port("q", (I8,), "T 32*B", "integers in ±127"),
-            Port("scale", (F32,), "T B", "scale of each block"),
-            Port("sum", (I32,), "T B", "sum of each block's integers"),
+            op.Port("q", (I8,), "T 32*B", "integers in ±127"),
+            op.Port("scale", (F32,), "T B", "scale of each block"),
+            op.Port("sum", (I32,), "T B", "sum of each block's integers"),
         ),
         reference=_reference,
-        exactness=BITWISE,
-        kernels=(Kernel("quantize.rows", _arguments, rows="T"),),
+        exactness=op.BITWISE,
+        kernels=(op.Kernel("quantize.rows", "x q scale sum T 32*B", rows="T"),),
         cases=_cases,
         numerics=(
             "To nearest, ties to even. A block whose greatest magnitude is below 2⁻¹⁰⁰ becomes zeros.",

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from assay.errors import ContractError
 from assay.ops import pattern
 from assay.ops.attributes import breach
-from assay.ops.operator import Attribute, Operator, Port
+from assay.ops.operator import SCRATCH, Attribute, Operator, Port
 from assay.ops.pattern import Pattern
+from assay.tensor.dtype import DType
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _RESERVED = ("name", "output")
@@ -38,8 +39,7 @@ def _texts(operator: Operator) -> Iterator[str]:
     texts |= {f"{attribute.name}: doc": attribute.doc for attribute in operator.attributes}
     texts |= {f"relation {n}: text": relation.text for n, relation in enumerate(operator.relations)}
     texts |= {f"{name}: reason": reason for name, reason in operator.not_differentiable.items()}
-    for kernel in operator.kernels:
-        texts |= {f"kernel {kernel.name}: name": kernel.name, f"kernel {kernel.name}: when": kernel.when}
+    texts |= {f"kernel {kernel.name}: name": kernel.name for kernel in operator.kernels}
     yield from (f"{field} is empty" for field, text in texts.items() if not text.strip())
     yield from (f"numerics {n} is empty" for n, text in enumerate(operator.numerics) if not text.strip())
     yield from (f"no {field}" for field in ("outputs", "kernels") if not getattr(operator, field))
@@ -97,6 +97,7 @@ def _ports(operator: Operator) -> Iterator[str]:
         if len(port.dtypes) > 1 and not port.like:
             yield f"{port.name}: of several dtypes, like which input?"
     yield from _likes(operator)
+    yield from _kernels(operator, bound)
 
 
 def _rows(operator: Operator, patterns: Mapping[str, Pattern]) -> Iterator[str]:
@@ -109,6 +110,27 @@ def _rows(operator: Operator, patterns: Mapping[str, Pattern]) -> Iterator[str]:
             for name in outputs:
                 if patterns[name].first != kernel.rows:
                     yield f"kernel {kernel.name}: {name} doesn't begin with its rows {kernel.rows}"
+
+
+def _kernels(operator: Operator, dims: set[str]) -> Iterator[str]:
+    """`dims` are the names that the inputs bind."""
+    attributes = {attribute.name: attribute for attribute in operator.attributes}
+    numbers = {name for name, attribute in attributes.items() if attribute.kind is not str}
+    known = {*operator.ports, *numbers, SCRATCH}
+    dtypes = {port.name: port.dtypes for port in operator.inputs}
+    for kernel in operator.kernels:
+        if isinstance(kernel.arguments, str):
+            for axis in pattern.parse(kernel.arguments).axes:
+                if axis.text not in known and not axis.dim.symbols <= dims:
+                    yield f"kernel {kernel.name}: nothing is called {axis.text}"
+        if kernel.only:
+            name, value = kernel.only
+            if isinstance(value, DType):
+                admitted = value in dtypes.get(name, ())
+            else:
+                admitted = name in attributes and breach(attributes[name], value) is None
+            if not admitted:
+                yield f"kernel {kernel.name}: {name} is never {value}"
 
 
 def _bound(operator: Operator, patterns: Mapping[str, Pattern]) -> Iterator[str]:

@@ -4,51 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from assay.errors import ContractError
-from assay.graph.dim import Dim
 from assay.graph.graph import AttributeValue, Node, ValueType
 from assay.graph.text import quote
 from assay.ops import registry
 from assay.ops.attributes import fill
-from assay.ops.operator import Attributes, Dims, Operator, Port
-from assay.ops.pattern import REST, Binding, Mismatch, shape_of, unify
+from assay.ops.operator import Attributes, Operator, Port, Site
+from assay.ops.pattern import Binding, Mismatch, shape_of, unify
 
 
-@dataclass(frozen=True)
-class Resolution:
-    """A node that keeps its contract: `attributes` with the defaults, `dims` with what each name stands for.
-
-    `rest` is what `...` stands for, and `dims["..."]` the product of it.
-    """
-
-    operator: Operator
-    inputs: tuple[ValueType, ...]
-    outputs: tuple[ValueType, ...]
-    dims: Dims
-    attributes: Attributes
-    rest: tuple[Dim, ...] = ()
-
-    def rows(self, name: str) -> Dim:
-        """The dimension that a kernel's `rows` names; of `...` the first, or 1 if there are none."""
-        if name == REST:
-            return self.rest[0] if self.rest else Dim.of(1)
-        return self.dims[name]
-
-
-def resolve(node: Node, types: Mapping[str, ValueType]) -> Resolution:
+def resolve(node: Node, types: Mapping[str, ValueType]) -> Site:
     """The node's types and dimensions, from the types of its inputs. Raises the first ContractError."""
     for name in node.inputs:
         if name not in types:
             raise ContractError(
                 "input undefined", place=place_of(node), want="a value with a type", got=quote(name)
             )
-    resolution, errors = examine(node, types)
-    if resolution is None:
+    site, errors = examine(node, types)
+    if site is None:
         raise errors[0]
-    return resolution
+    return site
 
 
 def place_of(node: Node) -> str:
@@ -59,8 +36,8 @@ def place_of(node: Node) -> str:
 
 def examine(
     node: Node, types: Mapping[str, ValueType], origin: Callable[[str], str] = lambda name: ""
-) -> tuple[Resolution | None, list[ContractError]]:
-    """The resolution, or None and all errors.
+) -> tuple[Site | None, list[ContractError]]:
+    """The node as kernels see it, or None and all errors.
 
     `types` are by value; one that is missing is of a value that some other error is about. `origin` says
     where a value is from: `a weight, line 3`.
@@ -71,10 +48,10 @@ def examine(
         return None, [error.at(place_of(node))]
     attributes = tuple(sorted((name, repr(value), value) for name, value in node.attributes.items()))
     given = tuple(types[name] for name in node.inputs if name in types)
-    resolution = None
+    site = None
     if len(given) == len(node.inputs):
-        resolution = _sound(operator, given, attributes, len(node.outputs))
-    return (resolution, []) if resolution else _examine(operator, node, types, origin)
+        site = _sound(operator, given, attributes, len(node.outputs))
+    return (site, []) if site else _examine(operator, node, types, origin)
 
 
 @lru_cache(maxsize=4096)
@@ -83,8 +60,8 @@ def _sound(
     types: tuple[ValueType, ...],
     attributes: tuple[tuple[str, str, AttributeValue], ...],
     outputs: int,
-) -> Resolution | None:
-    """The resolution of nodes like this one, which a model has in each layer; None when there are errors.
+) -> Site | None:
+    """What nodes like this one are, of which a model has one in each layer; None when there are errors.
 
     Attributes come with their text, because 1, 1.0 and True are equal and so are 0.0 and −0.0.
     """
@@ -96,7 +73,7 @@ def _sound(
 
 def _examine(
     operator: Operator, node: Node, types: Mapping[str, ValueType], origin: Callable[[str], str]
-) -> tuple[Resolution | None, list[ContractError]]:
+) -> tuple[Site | None, list[ContractError]]:
     attributes, errors = fill(operator.attributes, node.attributes)
     integers = {name: value for name, value in attributes.items() if type(value) is int}
     binding = Binding({})
@@ -126,7 +103,7 @@ def _examine(
         return None, errors
     outputs = tuple(_output(port, kinds, binding, integers) for port in operator.outputs)
     inputs = tuple(kinds.values())
-    return Resolution(operator, inputs, outputs, binding.dims, attributes, binding.rest), []
+    return Site(operator, inputs, outputs, binding.dims, attributes, binding.rest), []
 
 
 def _arity(what: str, ports: Sequence[Port], got: int) -> ContractError:

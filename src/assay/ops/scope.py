@@ -11,7 +11,8 @@ from assay.errors import ContractError
 from assay.graph.graph import Node, ValueType
 from assay.graph.text import quote
 from assay.ops import registry
-from assay.ops.resolution import Resolution, examine, place_of
+from assay.ops.operator import Site
+from assay.ops.resolution import examine, place_of
 
 _ABOVE = "a value of the lines above"
 
@@ -61,11 +62,11 @@ class Scope:
 
     def apply(
         self, node: Node, line: int = 0, declared: Mapping[str, ValueType] | None = None
-    ) -> tuple[Resolution | None, list[ContractError]]:
+    ) -> tuple[Site | None, list[ContractError]]:
         """Hold a node against its operator and define its outputs; `declared` has their types, if any are."""
         unread = [self._unreadable(name) for name in dict.fromkeys(node.inputs) if name not in self._readable]
-        resolution, broken = examine(node, self.types, self._origin)
-        inferred = resolution.outputs if resolution else (None,) * len(node.outputs)
+        site, broken = examine(node, self.types, self._origin)
+        inferred = site.outputs if site else (None,) * len(node.outputs)
         origin = Origin(node, line)
         wrong: list[ContractError] = []
         for name, type in zip(node.outputs, inferred, strict=True):
@@ -80,7 +81,7 @@ class Scope:
         wrong += self._change(node, origin)
         for error in (*unread, *wrong):
             error.at(place_of(node))
-        return resolution, [*unread, *broken, *wrong]
+        return site, [*unread, *broken, *wrong]
 
     def read(self, name: str, place: str) -> list[ContractError]:
         """What is wrong with reading a value here."""

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from assay.compiler.plan import Launch, Plan, Value, Word
+from assay.compiler.plan import Launch, Plan
 from assay.graph.dim import Dim
 from assay.kernels.call import word
 from assay.kernels.control import ENTRY_BYTES, LINE, ROWS
-from assay.ops.operator import Scratch
+from assay.ops.operator import Address, Argument, Scratch
 
 Words = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
@@ -66,8 +66,8 @@ class Tape:
         return self.plan.launches[self.fault - 1], ROWS - int(self.counters[self.fault - 1, 1])
 
 
-def _fixed(argument: Word, places: Mapping[str, int], scratch: int, stride: int) -> tuple[int, ...]:
-    if isinstance(argument, Value):
+def _fixed(argument: Argument, places: Mapping[str, int], scratch: int, stride: int) -> tuple[int, ...]:
+    if isinstance(argument, Address):
         return (places[argument.name],)
     if isinstance(argument, Scratch):
         return scratch, stride
