@@ -48,25 +48,16 @@ class AssayError(Exception):
 class ContractError(AssayError):
     """A graph, a node or an input breaks an operator's contract. `violations`: all that was found at once."""
 
-    def __init__(
-        self,
-        rule: str,
-        *,
-        place: str = "",
-        want: str = "",
-        got: str = "",
-        hint: str = "",
-        violations: tuple[ContractError, ...] = (),
-    ) -> None:
-        super().__init__(rule, place=place, want=want, got=got, hint=hint)
-        self._several = violations
+    _several: tuple[ContractError, ...] = ()
 
     @classmethod
     def together(cls, violations: list[ContractError]) -> ContractError:
         """One error for one violation or more: the only one itself, or an error that tells them all."""
         if len(violations) == 1:
             return violations[0]
-        return cls(f"{len(violations)} contracts are broken", violations=tuple(violations))
+        error = cls(f"{len(violations)} contracts are broken")
+        error._several = tuple(violations)
+        return error
 
     @property
     def violations(self) -> tuple[ContractError, ...]:

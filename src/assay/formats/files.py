@@ -7,15 +7,17 @@ import mmap
 import os
 import stat
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from assay.errors import FormatError, ModelNotFoundError
-from assay.formats.tensors import quoted
+from assay.formats.tensors import TensorInfo, near, quoted
 
 _CHUNK = 1 << 20
 
@@ -150,6 +152,48 @@ class MappedFile:
                 hint="nothing may write to a model file in use",
             )
         return self._map
+
+
+class TensorFiles:
+    """Open files as one table of tensors. Views from `raw` outlive `release` and `close`; a mapping goes with
+    the last one.
+    """
+
+    def __init__(self, path: Path, files: Sequence[tuple[MappedFile, Mapping[str, TensorInfo]]]) -> None:
+        """Each file with the tensors in it."""
+        self.path = path
+        every = {name: info for _, tensors in files for name, info in tensors.items()}
+        self.tensors: Mapping[str, TensorInfo] = MappingProxyType(every)
+        self._files = [file for file, _ in files]
+        self._places = {name: file for file, tensors in files for name in tensors}
+
+    def tensor(self, name: str) -> TensorInfo:
+        """Where a tensor lies in its file. A missing one is a FormatError."""
+        if name not in self.tensors:
+            place, hint = f"{self.path} › tensor {quoted(name)}", near(name, self.tensors)
+            raise FormatError("a tensor is missing", place=place, hint=hint)
+        return self.tensors[name]
+
+    def raw(self, name: str) -> npt.NDArray[np.uint8]:
+        """A tensor's bytes, uint8[nbytes], read-only, mapped: the file must not shrink while it is used."""
+        info = self.tensor(name)
+        return self._places[name].view(info.offset, info.nbytes)
+
+    def release(self) -> None:
+        """Give mapped pages back to the system; a later look at a view reads them again."""
+        for file in self._files:
+            file.release()
+
+    def close(self) -> None:
+        """Close the files. The mappings stay for as long as views of them are held."""
+        for file in self._files:
+            file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
 
 def _unreadable(path: Path, error: OSError | ValueError) -> FormatError:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType, TracebackType
-from typing import Self, TypeVar
+from types import MappingProxyType
+from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from assay.errors import FormatError
-from assay.formats.files import MappedFile, opened
+from assay.formats.files import MappedFile, TensorFiles, opened
 from assay.formats.gguf_reader import Header, read_header
 from assay.formats.gguf_types import MetadataValue
-from assay.formats.tensors import TensorInfo, look_up, near, quoted
+from assay.formats.tensors import near, quoted
 
 T = TypeVar("T")
 
@@ -30,15 +29,17 @@ def open_gguf(path: Path) -> GgufFile:
         return GgufFile(MappedFile(path, fd, size), header)
 
 
-class GgufFile:
-    """An open file. Views from `raw` outlive `release` and `close`; the mapping goes with the last one."""
+class GgufFile(TensorFiles):
+    """An open file, with its metadata."""
 
     def __init__(self, file: MappedFile, header: Header) -> None:
-        self.path = file.path
+        super().__init__(file.path, [(file, header.tensors)])
         self.version = header.version
         self.metadata: Mapping[str, MetadataValue] = MappingProxyType(header.metadata)
-        self.tensors: Mapping[str, TensorInfo] = MappingProxyType(header.tensors)
-        self._file = file
+
+    def digest(self) -> str:
+        """SHA-256 of the whole file, in hexadecimal."""
+        return self._files[0].digest()
 
     def expect(self, key: str, kind: type[T], default: T | None = None) -> T:
         """The value of `key`, of exactly this type; a missing key gives the default, or a FormatError."""
@@ -60,35 +61,6 @@ class GgufFile:
                 got=quoted(name),
             )
         return name
-
-    def tensor(self, name: str) -> TensorInfo:
-        """Where a tensor lies. A missing one is a FormatError."""
-        return look_up(name, self.tensors, str(self.path))
-
-    def raw(self, name: str) -> npt.NDArray[np.uint8]:
-        """A tensor's bytes, uint8[nbytes], read-only, mapped: the file must not shrink while it is used."""
-        info = self.tensor(name)
-        return self._file.view(info.offset, info.nbytes)
-
-    def digest(self) -> str:
-        """SHA-256 of the whole file, in hexadecimal."""
-        return self._file.digest()
-
-    def release(self) -> None:
-        """Give mapped pages back to the system; a later look at a view reads them again."""
-        self._file.release()
-
-    def close(self) -> None:
-        """Close the file. The mapping itself stays for as long as views of it are held."""
-        self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _unexpected(self, key: str, want: str) -> FormatError:
         place = f"{self.path} › key {quoted(key)}"

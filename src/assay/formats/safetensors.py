@@ -6,17 +6,15 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import MappingProxyType, TracebackType
-from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from assay.errors import FormatError
-from assay.formats.files import MappedFile, member, opened
+from assay.formats.files import MappedFile, TensorFiles, member, opened
 from assay.formats.safetensors_header import HEADER_LIMIT, Room, read_header
 from assay.formats.strict_json import JsonValue, kind, read_json
-from assay.formats.tensors import TensorInfo, look_up, near, quoted
+from assay.formats.tensors import TensorInfo, near, quoted
 from assay.tensor.dtype import BF16, F16, F32
 
 SINGLE = "model.safetensors"
@@ -56,20 +54,17 @@ def open_safetensors(path: Path) -> SafetensorsFiles:
 def _open(path: Path, files: Sequence[tuple[Path, list[str] | None]]) -> SafetensorsFiles:
     """These files, each with the names of the tensors that the index says are in it."""
     room = Room()
-    tensors: dict[str, TensorInfo] = {}
-    places: dict[str, MappedFile] = {}
+    found: list[tuple[MappedFile, Mapping[str, TensorInfo]]] = []
     with ExitStack() as stack:
         for each, listed in files:
             with opened(each, "a safetensors file, or a folder with one") as (fd, size):
-                found, room = read_header(fd, size, room)
+                tensors, room = read_header(fd, size, room)
                 if listed is not None:
-                    _check_listed(found, listed)
-                file = MappedFile(each, fd, size)
-            stack.callback(file.close)
-            tensors |= found
-            places |= dict.fromkeys(found, file)
+                    _check_listed(tensors, listed)
+                found.append((MappedFile(each, fd, size), tensors))
+            stack.callback(found[-1][0].close)
         stack.pop_all()
-    return SafetensorsFiles(path, tensors, places)
+    return SafetensorsFiles(path, found)
 
 
 def _check_listed(found: Mapping[str, TensorInfo], listed: list[str]) -> None:
@@ -143,18 +138,8 @@ def _no_weights(folder: Path) -> FormatError:
     )
 
 
-class SafetensorsFiles:
-    """Open files as one table. Views from `raw` outlive `release` and `close`."""
-
-    def __init__(self, path: Path, tensors: dict[str, TensorInfo], places: dict[str, MappedFile]) -> None:
-        self.path = path
-        self.tensors: Mapping[str, TensorInfo] = MappingProxyType(tensors)
-        self._places = places
-        self._files = tuple(dict.fromkeys(places.values()))
-
-    def tensor(self, name: str) -> TensorInfo:
-        """Where a tensor lies in its file. A missing one is a FormatError."""
-        return look_up(name, self.tensors, str(self.path))
+class SafetensorsFiles(TensorFiles):
+    """Open files as one table, of which weights can be read."""
 
     def raw(self, name: str) -> npt.NDArray[np.uint8]:
         """A weight's bytes, uint8[nbytes], read-only, mapped: the files must not shrink while they are used.
@@ -170,27 +155,9 @@ class SafetensorsFiles:
                 want=" or ".join(map(str, WEIGHTS)),
                 got=str(info.dtype),
             )
-        view = self._places[name].view(info.offset, info.nbytes)
+        view = super().raw(name)
         if info.offset % info.dtype.size == 0:
             return view
         copied = view.copy()
         copied.flags.writeable = False
         return copied
-
-    def release(self) -> None:
-        """Give mapped pages back to the system; a later look at a view reads them again."""
-        for file in self._files:
-            file.release()
-
-    def close(self) -> None:
-        """Close the files. The mappings stay for as long as views of them are held."""
-        for file in self._files:
-            file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

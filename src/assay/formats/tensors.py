@@ -1,12 +1,11 @@
-"""A file's table of tensors: where each lies, and how its names are printed and looked up."""
+"""A file's table of tensors: where each lies, and how its names are printed."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from assay.errors import FormatError
 from assay.tensor.dtype import DType
 
 
@@ -19,16 +18,6 @@ class TensorInfo:
     shape: tuple[int, ...]
     offset: int
     nbytes: int
-
-
-def look_up(name: str, tensors: Mapping[str, TensorInfo], place: str) -> TensorInfo:
-    """Where a tensor lies. A missing one is a FormatError."""
-    info = tensors.get(name)
-    if info is None:
-        raise FormatError(
-            "a tensor is missing", place=f"{place} › tensor {quoted(name)}", hint=near(name, tensors)
-        )
-    return info
 
 
 def quoted(text: str) -> str:

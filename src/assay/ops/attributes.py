@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from math import isfinite
 
@@ -12,28 +11,20 @@ from assay.graph.graph import AttributeValue
 from assay.ops.operator import Attribute
 
 
-@dataclass(frozen=True)
-class Breach:
-    """How a value breaks what its attribute says: the rule, and what was wanted."""
-
-    rule: str
-    want: str
-
-
-def breach(attribute: Attribute, value: AttributeValue) -> Breach | None:
-    """What is wrong with a value, or None. An int is no float and a bool is no int: nothing is converted."""
+def breach(attribute: Attribute, value: AttributeValue) -> str:
+    """The rule that a value breaks, or nothing. An int is no float and a bool is no int."""
     if type(value) is not attribute.kind:
-        return Breach("wrong kind of value", _describe(attribute))
+        return "wrong kind of value"
     if isinstance(value, float) and not isfinite(value):
-        return Breach("not finite", _describe(attribute))
+        return "not finite"
     if isinstance(value, int | float) and not isinstance(value, bool):
         below = attribute.low is not None and value < attribute.low
         above = attribute.high is not None and value > attribute.high
         if below or above:
-            return Breach("out of range", _describe(attribute))
+            return "out of range"
     if attribute.choices and value not in attribute.choices:
-        return Breach("not one of the choices", _describe(attribute))
-    return None
+        return "not one of the choices"
+    return ""
 
 
 def fill(
@@ -43,25 +34,20 @@ def fill(
     filled: dict[str, AttributeValue] = {}
     errors = []
     known = {attribute.name: attribute for attribute in attributes}
-    for name, value in given.items():
-        if name not in known:
-            near = get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else ""
-            want = " or ".join(known) if known else "no attributes"
-            errors.append(ContractError(f"unknown attribute {name}", want=want, got=repr(value), hint=hint))
+    for name in (name for name in given if name not in known):
+        near = get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else ""
+        want = " or ".join(known) or "no attributes"
+        errors.append(ContractError(f"unknown attribute {name}", want=want, got=repr(given[name]), hint=hint))
     for name, attribute in known.items():
-        value_or_default = given.get(name, attribute.default)
-        if value_or_default is None:
-            want = _describe(attribute)
-            errors.append(
-                ContractError(f"attribute {name} missing", want=want, got="nothing", hint=attribute.doc)
-            )
-        elif problem := breach(attribute, value_or_default):
-            rule = f"attribute {name}: {problem.rule}"
-            got = repr(value_or_default)
-            errors.append(ContractError(rule, want=problem.want, got=got, hint=attribute.doc))
+        value = given.get(name, attribute.default)
+        want, hint = describe(attribute), attribute.doc
+        if value is None:
+            errors.append(ContractError(f"attribute {name} missing", want=want, got="nothing", hint=hint))
+        elif rule := breach(attribute, value):
+            errors.append(ContractError(f"attribute {name}: {rule}", want=want, got=repr(value), hint=hint))
         else:
-            filled[name] = value_or_default
+            filled[name] = value
     return filled, errors
 
 
@@ -76,7 +62,8 @@ def range_of(attribute: Attribute) -> str:
     return " | ".join(attribute.choices)
 
 
-def _describe(attribute: Attribute) -> str:
+def describe(attribute: Attribute) -> str:
+    """What it takes, in words: `int, at least 1`."""
     kind = "finite float" if attribute.kind is float else attribute.kind.__name__
     limits = range_of(attribute)
     return f"{kind}, {limits}" if limits else kind

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from assay.errors import ContractError
 from assay.ops import pattern
-from assay.ops.attributes import breach
+from assay.ops.attributes import breach, describe
 from assay.ops.operator import SCRATCH, Attribute, Operator, Port
 from assay.ops.pattern import Pattern
 from assay.tensor.dtype import DType
@@ -70,8 +70,8 @@ def _attributes(operator: Operator) -> Iterator[str]:
             yield f"{attribute.name}: choices are for text"
         if attribute.kind in (str, bool) and (attribute.low, attribute.high) != (None, None):
             yield f"{attribute.name}: a range is for numbers"
-        if attribute.default is not None and (problem := breach(attribute, attribute.default)):
-            yield f"{attribute.name}: the default is not {problem.want}"
+        if attribute.default is not None and breach(attribute, attribute.default):
+            yield f"{attribute.name}: the default is not {describe(attribute)}"
 
 
 def _ports(operator: Operator) -> Iterator[str]:
@@ -128,7 +128,7 @@ def _kernels(operator: Operator, dims: set[str]) -> Iterator[str]:
             if isinstance(value, DType):
                 admitted = value in dtypes.get(name, ())
             else:
-                admitted = name in attributes and breach(attributes[name], value) is None
+                admitted = name in attributes and not breach(attributes[name], value)
             if not admitted:
                 yield f"kernel {kernel.name}: {name} is never {value}"
 
