@@ -182,9 +182,9 @@ def _without(key: str) -> dict[str, object]:
 TOKENS = SMALL["tokenizer.ggml.tokens"]
 assert isinstance(TOKENS, list)
 HOSTILE: list[tuple[str, object, str, str]] = [
-    ("model", "llama", "model", "gpt2"),
-    ("model", None, "model", "gpt2"),
-    ("model", 7, "model", "gpt2"),
+    ("model", "lama", "model", "gpt2 | bert"),
+    ("model", None, "model", "gpt2 | bert"),
+    ("model", 7, "model", "gpt2 | bert"),
     ("pre", "qwen2", "pre", "smollm"),
     ("pre", ["smollm"], "pre", "smollm"),
     ("tokens", "abc", "tokens", "an array"),
@@ -196,10 +196,10 @@ HOSTILE: list[tuple[str, object, str, str]] = [
     ("tokens", [*TOKENS[:-1], "\ud800"], "tokens[12]", "characters of GPT-2's alphabet of bytes"),
     ("tokens", [], "token_type", "0 numbers, one per token"),
     ("token_type", [1], "token_type", "13 numbers, one per token"),
-    ("token_type", [*[1] * 12, 6], "token_type[12]", "1 to 5"),
-    ("token_type", [*[1] * 12, True], "token_type[12]", "1 to 5"),
-    ("token_type", [*[1] * 12, 2**80], "token_type[12]", "1 to 5"),
-    ("token_type", [*[1] * 12, []], "token_type[12]", "1 to 5"),
+    ("token_type", [*[1] * 12, 7], "token_type[12]", "1 to 6"),
+    ("token_type", [*[1] * 12, True], "token_type[12]", "1 to 6"),
+    ("token_type", [*[1] * 12, 2**80], "token_type[12]", "1 to 6"),
+    ("token_type", [*[1] * 12, []], "token_type[12]", "1 to 6"),
     ("token_type", np.zeros((13, 1)), "token_type", "an array"),
     ("merges", {"a": "b"}, "merges", "an array"),
     ("merges", ["a b", b"a b"], "merges[1]", "a string"),
@@ -220,7 +220,7 @@ HOSTILE: list[tuple[str, object, str, str]] = [
     ("bos_token_id", True, "bos_token_id", "a token id, 0 to 12"),
     ("add_bos_token", 1, "add_bos_token", "a bool"),
     ("add_bos_token", True, "bos_token_id", "a token id, as add_bos_token is true"),
-    ("add_eos_token", True, "add_eos_token", "false"),
+    ("add_eos_token", 1, "add_eos_token", "a bool"),
 ]
 
 

@@ -56,7 +56,7 @@ class Answer:
         """What nobody has taken yet."""
         self.reason = ""
         self._pieces: list[str] = []
-        self._detokenizer = Detokenizer(tokenizer)
+        self._detokenizer = Detokenizer(tokenizer, continues=True)
         self._stops = StopStrings(sequence.sampling.stop)
         self._read = sequence.prompt_length
         self._began = time.perf_counter()

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import tokenizers
 
 from assay.errors import FormatError
 from assay.formats.files import member
-from assay.formats.strict_json import JsonValue, read_json
-from assay.formats.tensors import quoted
+from assay.formats.strict_json import read_json
+from assay.llm.parsers import LibraryParser
+from assay.llm.spelling import BYTE_TOKEN, byte_level, sentence_piece, word_piece
 from assay.llm.template import LONGEST_SOURCE
 from assay.llm.tokenizer import Tokenizer
-from assay.llm.vocabulary import CONTROL, NORMAL, UNUSED, USER_DEFINED, Vocabulary
+from assay.llm.tokenizer_json import Fields, TokenizerJson
+from assay.llm.vocabulary import BYTE, CONTROL, NORMAL, UNUSED, USER_DEFINED, Vocabulary
 
 CONFIG_LIMIT = 1 << 20
 """Bytes of config.json and its like."""
@@ -23,7 +24,6 @@ TOKENIZER_LIMIT = 1 << 26
 """Bytes of tokenizer.json: large vocabularies take 20 million."""
 TOKENIZER_MARKS = 1 << 21
 """Of tokenizer.json: 150,000 tokens and as many merges, each an array, have 900,000."""
-Fields = dict[str, JsonValue]
 
 
 class FolderTokenizer:
@@ -32,71 +32,69 @@ class FolderTokenizer:
     def __init__(self, folder: Path, rows: int) -> None:
         """`rows` is what the model has of tokens; those beyond the tokenizer's own are unused."""
         self._folder, self._rows = folder, rows
-        self._place = f"{folder} › tokenizer.json"
-        self._fields = read_json(member(folder, "tokenizer.json"), TOKENIZER_LIMIT, TOKENIZER_MARKS)
+        fields = read_json(member(folder, "tokenizer.json"), TOKENIZER_LIMIT, TOKENIZER_MARKS)
+        self._json = TokenizerJson(fields, f"{folder} › tokenizer.json")
         self._config = _optional(folder, "tokenizer_config.json")
 
     def tokenizer(self) -> Tokenizer:
         """The tokenizer, once with all named tokens and once with those alone that users may write."""
-        model = self._fields.get("model")
-        if not isinstance(model, dict) or model.get("type") != "BPE" or not self._bytes():
-            got = model.get("type") if isinstance(model, dict) else None
-            raise self._error("model", "a byte-level BPE", str(got))
-        added = self._added()
-        special = self._parsed(self._fields)
-        written: list[JsonValue] = [token for token in added if not token["special"]]
-        plain = self._parsed({**self._fields, "added_tokens": written})
-        return Tokenizer(self._vocabulary(special, added), plain, special)
+        special = self._json.special()
+        return Tokenizer(self._vocabulary(special), LibraryParser(self._json.plain(), special))
 
-    def _vocabulary(self, special: tokenizers.Tokenizer, added: list[Fields]) -> Vocabulary:
+    def _vocabulary(self, special: tokenizers.Tokenizer) -> Vocabulary:
         ids: dict[str, int] = special.get_vocab(with_added_tokens=True)
         count = max(ids.values(), default=-1) + 1
-        if not 0 < count <= self._rows:
-            raise self._error("model.vocab", f"1 to {self._rows:,} tokens, the model's rows", f"{count:,}")
+        if not 0 < count <= self._rows or len(set(ids.values())) < len(ids):
+            want = f"1 to {self._rows:,} tokens, the model's rows, none with the id of another"
+            raise self._json.error("model › vocab", want, f"{len(ids):,} tokens, ids to {count - 1:,}")
         tokens = [""] * self._rows
         kinds = [UNUSED] * self._rows
+        in_bytes = bool(self._json.model.get("byte_fallback"))
         for text, number in ids.items():
-            tokens[number], kinds[number] = text, NORMAL
+            tokens[number] = text
+            kinds[number] = BYTE if in_bytes and BYTE_TOKEN.fullmatch(text) else NORMAL
         names: dict[bool, list[str]] = {True: [], False: []}
-        for token in added:
+        for token in self._json.added:
             text = str(token["content"])
+            if ids[text] != token["id"]:
+                raise self._json.error("added_tokens", f"{ids[text]}, the id of {text!r}", token["id"])
             kinds[ids[text]] = CONTROL if token["special"] else USER_DEFINED
             names[bool(token["special"])].append(text)
+        spelling, space_prefix = self._spelling()
+        first, last = self._around(special)
         bos, eos = self._named("bos_token", ids), self._named("eos_token", ids)
-        first = special.encode("", add_special_tokens=True).ids[:1]
         return Vocabulary(
-            tokens=tokens, kinds=kinds, ids=ids, control=names[True], user_defined=names[False], merges=[],
-            pre="", bos_id=bos, eos_id=eos, end_ids=self._ends(eos),
-            adds_bos=bos is not None and first == [bos],
+            tokens=tokens, kinds=kinds, ids=ids, control=names[True], user_defined=names[False],
+            spelling=spelling, space_prefix=space_prefix, bos_id=bos if first is None else first, eos_id=eos,
+            closing_id=eos if last is None else last, end_ids=self._ends(eos),
+            adds_bos=first is not None, adds_eos=last is not None,
         )  # fmt: skip
 
-    def _parsed(self, fields: Fields) -> tokenizers.Tokenizer:
-        try:
-            return tokenizers.Tokenizer.from_str(json.dumps(fields))
-        except Exception as error:  # the library raises nothing narrower
-            rule = "a tokenizer that can't be used"
-            raise FormatError(rule, place=self._place, got=str(error)[:500]) from error
+    def _around(self, special: tokenizers.Tokenizer) -> tuple[int | None, int | None]:
+        """The tokens that the file puts before and after a text."""
+        text = str(self._json.added[0]["content"]) if self._json.added else "a"
+        whole = special.encode(text, add_special_tokens=True)
+        before = [*whole.special_tokens_mask, 0].index(0)
+        after = len(whole.ids) - before - len(special.encode(text, add_special_tokens=False).ids)
+        if before > 1 or not 0 <= after <= 1:
+            want = "at most one token before a text and one after"
+            raise self._json.error("post_processor", want, whole.tokens)
+        return whole.ids[0] if before else None, whole.ids[-1] if after else None
 
-    def _bytes(self) -> bool:
-        """Whether words are spelled in bytes: some pre-tokenizer and the decoder are ByteLevel."""
-        found = [self._fields.get(name) for name in ("pre_tokenizer", "decoder")]
-        return all("ByteLevel" in json.dumps(each) for each in found)
-
-    def _added(self) -> list[Fields]:
-        added = self._fields.get("added_tokens", [])
-        if not isinstance(added, list):
-            raise self._error("added_tokens", "an array", type(added).__name__)
-        found: list[Fields] = []
-        for number, token in enumerate(added):
-            if (
-                isinstance(token, dict)
-                and isinstance(token.get("content"), str)
-                and isinstance(token.get("special"), bool)
-            ):
-                found.append(token)
-            else:
-                raise self._error(f"added_tokens[{number}]", "content and special", str(token)[:80])
-        return found
+    def _spelling(self) -> tuple[Callable[[str], bytes], bool]:
+        """How tokens are spelled, and whether decoding drops the space that begins a text."""
+        joins = {str(step["type"]): step for step in self._json.joins}
+        if "ByteLevel" in joins and any(step["type"] == "ByteLevel" for step in self._json.cuts):
+            return byte_level, False
+        if "WordPiece" in joins:
+            return word_piece, True
+        if "Metaspace" in joins:
+            return sentence_piece, joins["Metaspace"].get("prepend_scheme") != "never"
+        if "Replace" in joins:
+            return sentence_piece, bool(joins.get("Strip", {}).get("start"))
+        raise self._json.error(
+            "decoder", "ByteLevel (as pre_tokenizer, too) | WordPiece | Metaspace | Replace", list(joins)
+        )
 
     def _named(self, field: str, ids: Mapping[str, int]) -> int | None:
         """The token that tokenizer_config.json names: a text, or an object with it."""
@@ -122,10 +120,6 @@ class FolderTokenizer:
                     raise FormatError("no such token", place=place, want=want, got=got)
                 ends.add(token)
         return frozenset(ends)
-
-    def _error(self, field: str, want: str, got: str) -> FormatError:
-        rule, place = "a tokenizer that can't be used", f"{self._place} › {field}"
-        return FormatError(rule, place=place, want=want, got=quoted(got))
 
 
 def chat_template(folder: Path) -> str | None:

@@ -135,7 +135,7 @@ class LanguageModel:
             hint = "chat() takes messages" if isinstance(prompt, list | tuple) else ""
             got = type(prompt).__name__
             raise RequestError("text is wanted", place="prompt", want="a string", got=got, hint=hint)
-        return self.tokenizer.encode(prompt, bos=self.tokenizer.adds_bos)
+        return self.tokenizer.encode(prompt, bos=self.tokenizer.adds_bos, eos=self.tokenizer.adds_eos)
 
     def _chat_tokens(self, messages: Items[Message]) -> list[int]:
         if self.template is None:

@@ -1,0 +1,51 @@
+"""How a vocabulary spells bytes: the three alphabets of tokens, each back to the bytes of the text."""
+
+from __future__ import annotations
+
+import re
+
+
+def _byte_alphabet() -> dict[int, int]:
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {byte: byte for byte in printable} | {256 + n: byte for n, byte in enumerate(others)}
+
+
+BYTES = _byte_alphabet()
+"""GPT-2's alphabet, character to byte: printable Latin-1 stands for itself, the rest counts up from 256."""
+
+_TO_BYTES = dict.fromkeys(range(0x100), 0xFFFF) | BYTES
+
+IN_BYTES = re.compile(f"[{re.escape(''.join(map(chr, BYTES)))}]*")
+"""What is spelled in that alphabet."""
+
+SPACE = "\u2581"
+"""SentencePiece's sign for a space."""
+
+
+def byte_level(token: str) -> bytes:
+    """Each character is a byte. A token with any other character is its own text, as added tokens are."""
+    try:
+        return token.translate(_TO_BYTES).encode("latin-1")
+    except UnicodeEncodeError:
+        return token.encode()
+
+
+def sentence_piece(token: str) -> bytes:
+    """Text, with a sign for spaces."""
+    return token.replace(SPACE, " ").encode()
+
+
+def word_piece(token: str) -> bytes:
+    """What continues a word begins with ##; all else but a closing sign begins a word, after a space."""
+    if token.startswith("##"):
+        return token[2:].encode()
+    return token.encode() if token in ".?!," else b" " + token.encode()
+
+
+BYTE_TOKEN = re.compile(r"<0x[0-9A-F]{2}>")
+
+
+def byte_token(token: str) -> bytes:
+    """The byte of a BYTE_TOKEN."""
+    return bytes.fromhex(token[3:5])
