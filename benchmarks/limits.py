@@ -7,7 +7,7 @@ from pathlib import Path
 
 from assay.cli import machine
 from assay.formats.gguf import open_gguf
-from assay.models.llama_gguf import from_gguf
+from assay.models.gguf_decoder import from_gguf
 from assay.runtime.cpu import Cpu
 from benchmarks import models
 
@@ -77,7 +77,7 @@ class Cost:
 def cost(path: Path) -> Cost:
     """Of the model in this file."""
     with open_gguf(path) as file:
-        model = from_gguf(file)
+        model, _, _ = from_gguf(file)
         embedding = file.tensors[models.EMBEDDING]
     attention = 4 * model.layers * model.heads * model.head_dim
     elements = models.matrix_elements(path)

@@ -60,8 +60,8 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
         "tests/llm/test_small.py -k transformers",
         (
             ("models/gemma2.py", "norms_plus=1.0", "norms_plus=0.0"),
-            ("models/gpt2.py", 'turned=name.endswith(".weight")', "turned=False"),
-            ("models/phi3.py", 'Part("self_attn.qkv_proj", queries, ', 'Part("self_attn.qkv_proj", keys, '),
+            ("models/gpt2.py", 'turned=name.split(".", 2)[-1] in maps', "turned=False"),
+            ("models/parts.py", "sum(rows[:n])", "n * rows[0]"),
             ("models/rope.py", "if turns > Decimal(rule.high)", "if turns > Decimal(rule.low)"),
             ("models/decoder_graph.py", "window=model.window(layer)", "window=0"),
         ),
@@ -263,7 +263,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
         (
             ("formats/inventory.py", "    if surplus:", "    if False and surplus:"),
             ("models/hyperparameters.py", "key not in self._known:", "key in self._known:"),
-            ("models/llama_gguf.py", "    if heads % kv_heads:", "    if kv_heads % heads:"),
+            ("models/shape.py", "    if heads % kv_heads:", "    if kv_heads % heads:"),
             ("runtime/weights.py", "if raw.nbytes != kind.nbytes({}):", "if raw.nbytes < kind.nbytes({}):"),
             ("llm/loader.py", "    contract.require(step)\n", ""),
             ("llm/options.py", "1, MOST_THREADS", "0, MOST_THREADS"),

@@ -75,7 +75,7 @@ def golden(name: str) -> tuple[Decoder, dict[str, Part], Arrays]:
     """A golden model's shape, where its weights lie, and its tensors as stored."""
     folder = GOLDEN / name
     fields = json.loads((folder / "config.json").read_text())
-    found = find(fields["model_type"], name)
+    found = find(fields["model_type"].removesuffix("_text"), name)
     model = found.from_config(Config(fields, name), name)
     tensors, dtypes = safetensors(folder / "model.safetensors")
     file = Arrays(tensors, dtypes)

@@ -53,7 +53,7 @@ def folder(tmp_path: Path, reference: Tokenizer) -> Callable[[str], Path]:
 
 
 @pytest.mark.parametrize(
-    "name", ["llama", "llama-wide", "mistral", "qwen2", "qwen3", "gemma2", "phi3", "gpt2"]
+    "name", ["llama", "llama-wide", "mistral", "qwen2", "qwen3", "gemma2", "gemma3", "phi3", "gpt2"]
 )
 def test_folders_answer(folder: Callable[[str], Path], name: str) -> None:
     place = folder(name)

@@ -54,7 +54,7 @@ def answer(sequence: Sequence) -> Answer:
 
 
 @pytest.mark.parametrize(
-    "name", ["llama", "llama-wide", "mistral", "qwen2", "qwen3", "gemma2", "phi3", "gpt2"]
+    "name", ["llama", "llama-wide", "mistral", "qwen2", "qwen3", "gemma2", "gemma3", "phi3", "gpt2"]
 )
 def test_logits_are_those_of_transformers(device: Cpu, name: str) -> None:
     """In float32 both are exact to rounding: 1e-4 of the greatest magnitude is a thousand times that."""

@@ -55,9 +55,9 @@ def test_the_file_as_it_is_loads_and_answers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "want"),
     [
-        ("block_count", 0, "an integer from 1 to 2147483647"),
+        ("block_count", 0, "an integer from 1 to 4096"),
         ("block_count", 3, "at most 2, as many as there are tensors of"),
-        ("block_count", 2**63, "an integer from 1 to 2147483647"),
+        ("block_count", 2**63, "an integer from 1 to 4096"),
         ("block_count", 2.0, "int"),
         ("embedding_length", 0, "an integer from 1 to 2147483647"),
         ("feed_forward_length", -1, "an integer from 1 to 2147483647"),
@@ -81,9 +81,12 @@ def test_the_file_as_it_is_loads_and_answers(tmp_path: Path) -> None:
         ("rope.freq_base", math.nan, "a number from 1 to 1.70141e+38"),
         ("rope.freq_base", 1e300, "a number from 1 to 1.70141e+38"),
         ("rope.freq_base", 10000, "float"),
-        ("rope.scaling.type", "linear", "none"),
-        ("rope.scaling.factor", 2.0, "1.0"),
-        ("rope.scale_linear", 2.0, "1.0"),
+        ("rope.scaling.type", "yarn", "none or linear or longrope"),
+        ("rope.scaling.factor", 0.5, "a number from 1 to 1.04858e+06"),
+        ("rope.scale_linear", math.inf, "a number from 1 to 1.04858e+06"),
+        ("rope.scaling.attn_factor", 0.0, "a number from 9.53674e-07 to 1.04858e+06"),
+        ("rope.scaling.original_context_length", 1, "an integer from 2 to 1048576"),
+        ("rope.scaling.finetuned", "no", "bool"),
         ("context_length", 1, "an integer from 2 to 1048576"),
         ("context_length", 2**21, "an integer from 2 to 1048576"),
         ("attention.layer_norm_rms_epsilon", 0.0, "a number from 1.17549e-38 to 1"),
@@ -161,13 +164,42 @@ def test_a_tensor_under_another_name_is_pointed_at(tmp_path: Path) -> None:
     assert error.hint == "near it: 'blk.0.attn_qq.weight'"
 
 
-@pytest.mark.parametrize("name", ["rope_freqs.weight", "blk.0.attn_q.bias", "rope_frequencies", "blk.2.x"])
+@pytest.mark.parametrize(
+    "name",
+    ["rope_factors_short.weight", "blk.1.attn_q.bias", "blk.0.attn_norm.bias", "rope_frequencies", "blk.2.x"],
+)
 def test_a_surplus_tensor_is_named(tmp_path: Path, name: str) -> None:
     """Left out, it would make the answers wrong: scaled frequencies, biases, a block of its own."""
     error = refused(tmp_path, tensors=with_tensors({name: (F32, (16,))}))
     assert error.rule == "a tensor that the model doesn't use"
     assert error.place.endswith(f" › tensor '{name}'")
     assert error.got == "float32[16]"
+
+
+def test_divisors_of_frequencies(tmp_path: Path) -> None:
+    """Of the right shape and positive; and those of a context that isn't used are held to it, too."""
+    for name in ("rope_freqs.weight", "rope_factors_long.weight"):
+        error = refused(tmp_path, tensors=with_tensors({name: (F32, (16,))}))
+        assert error.place.endswith(f" › tensor '{name}'")
+        assert (error.want, error.got) == ("[8]", "[16]")
+    error = refused(tmp_path, tensors=with_tensors({"rope_freqs.weight": (F32, (8,))}))  # some are negative
+    assert (error.rule, error.want) == ("a number is out of range", "positive, finite numbers")
+
+
+def test_without_scaling_there_is_no_factor(tmp_path: Path) -> None:
+    error = refused(tmp_path, {"llama.rope.scaling.type": "none", "llama.rope.scaling.factor": 2.0})
+    assert (error.place.split(" › ")[1], error.want) == (
+        "key 'llama.rope.scaling.factor'",
+        "a number from 1 to 1",
+    )
+
+
+@pytest.mark.parametrize(("name", "near"), [("lama", "llama"), ("gpt", "gpt2"), ("mistral", ""), ("", "")])
+def test_an_architecture_that_is_not_known(tmp_path: Path, name: str, near: str) -> None:
+    error = refused(tmp_path, {"general.architecture": name})
+    assert (error.rule, error.got) == ("an architecture that isn't known", repr(name))
+    assert error.place.endswith(" › key 'general.architecture'")
+    assert error.hint == (f"did you mean {near}?" if near else "")
 
 
 def test_blocks_that_are_not_counted_are_surplus(tmp_path: Path) -> None:
@@ -248,7 +280,9 @@ KEYS = {
     "vocab_size": SIZES, "attention.head_count": SIZES, "attention.head_count_kv": SIZES,
     "attention.key_length": SIZES, "attention.value_length": SIZES, "rope.dimension_count": SIZES,
     "expert_count": SIZES, "attention.layer_norm_rms_epsilon": FLOATS, "rope.freq_base": FLOATS,
-    "rope.scaling.factor": FLOATS, "rope.scaling.type": st.sampled_from(["none", "linear", "yarn"]),
+    "rope.scaling.factor": FLOATS, "rope.scaling.attn_factor": FLOATS,
+    "rope.scaling.type": st.sampled_from(["none", "linear", "yarn", "longrope"]),
+    "rope.scaling.original_context_length": SIZES,
 }  # fmt: skip
 
 

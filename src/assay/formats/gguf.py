@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
@@ -49,18 +49,6 @@ class GgufFile(TensorFiles):
         if isinstance(value, kind) and type(value) is kind:
             return value
         raise self._unexpected(key, kind.__name__)
-
-    def require_architecture(self, supported: Sequence[str]) -> str:
-        """The file's architecture, which must be one of those supported."""
-        name = self.expect("general.architecture", str)
-        if name not in supported:
-            raise FormatError(
-                "an architecture that isn't supported",
-                place=f"{self.path} › key 'general.architecture'",
-                want=" or ".join(supported),
-                got=quoted(name),
-            )
-        return name
 
     def _unexpected(self, key: str, want: str) -> FormatError:
         place = f"{self.path} › key {quoted(key)}"

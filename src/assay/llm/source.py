@@ -21,7 +21,7 @@ from assay.models import architecture
 from assay.models.config import Config
 from assay.models.decoder import Decoder, weights
 from assay.models.decoder_graph import computed
-from assay.models.llama_gguf import from_gguf
+from assay.models.gguf_decoder import from_gguf
 from assay.models.parts import Part, TensorFile, Weights, stored
 
 
@@ -55,9 +55,8 @@ def open_source(path: Path) -> Iterator[Source]:
 class _Gguf:
     def __init__(self, file: GgufFile) -> None:
         self.path, self._file = file.path, file
-        self.model = from_gguf(file)
-        parts = {name: Part(name) for name in weights(self.model)}
-        self.weights = _held(file, file.tensors, self.model, parts, str(file.path))
+        self.model, parts, found = from_gguf(file)
+        self.weights = _held(file, found, self.model, parts, str(file.path))
         _check_tokens(file, self.model.vocabulary)
         self.release = file.release
 
@@ -77,7 +76,8 @@ class _Files(TensorFile, Protocol):
 class _Folder:
     def __init__(self, path: Path, files: _Files, config: Config) -> None:
         self.path = path
-        kind = architecture.find(config.text("model_type"), f"{path} › config.json › model_type")
+        name = config.text("model_type").removesuffix("_text")
+        kind = architecture.find(name, f"{path} › config.json › model_type")
         self.model = kind.from_config(config, path.resolve().name)
         found = {name: info for name, info in files.tensors.items() if not name.endswith(kind.ignored)}
         parts = kind.parts(self.model)

@@ -25,7 +25,9 @@ class Config:
 
     def integer(self, name: str, low: int, high: int, default: int | None = None) -> int:
         """An int from `low` to `high`; the default where the field is missing."""
-        value = self._value(name, default)
+        if default is not None and not self.has(name):
+            return default
+        value = self._value(name, None)
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             raise self.error(name, f"an integer from {low} to {high}", value)
         return value
@@ -74,6 +76,13 @@ class Config:
         if not isinstance(value, dict):
             raise self.error(name, "an object", value)
         return Config(value, f"{self._place} › {name}")
+
+    def require(self, name: str) -> Config:
+        """An object within."""
+        found = self.inner(name)
+        if found is None:
+            raise self.error(name, "an object", None)
+        return found
 
     def neutral(self, name: str, value: bool | int | float) -> None:
         """A field that may be missing, and if it is there has this value, which changes nothing."""

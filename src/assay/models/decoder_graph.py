@@ -13,6 +13,7 @@ from assay.graph.graph import Graph
 from assay.kernels.sizes import PAGE
 from assay.models.decoder import Decoder, weights
 from assay.models.rope import Rope, frequencies
+from assay.models.shape import inverse_root
 from assay.ops.builder import Builder
 from assay.tensor.dtype import F32, I32, I64, DType
 
@@ -115,7 +116,7 @@ class _Step:
         keys, values = b.ops("cache_write", k, v, self.slots, keys, values, name=f"{at}.cache")
         return b.op(
             "attention", q, keys, values, *self.batch, name=f"{at}.attn", output=f"{at}.attn",
-            heads=model.heads, scale=model.attention_scale or _scale(model.head_dim),
+            heads=model.heads, scale=model.attention_scale or inverse_root(model.head_dim),
             window=model.window(layer), cap=model.attention_cap,
         )  # fmt: skip
 
@@ -148,12 +149,15 @@ class _Step:
         return self.b.op("rms_norm", x, weight, name=name, output=name, epsilon=epsilon, groups=heads)
 
     def _turns(self, rope: Rope) -> str:
-        name = _table(self.model, rope)
-        table = self.b.weight(name, F32, rope.pairs)
-        return self.b.op(
-            "rotary_table", self.positions, table, name=name.replace("_frequencies", ""),
-            output=name.replace("rope_frequencies", "turns"),
-        )  # fmt: skip
+        b, name = self.b, _table(self.model, rope)
+        output = name.replace("rope_frequencies", "turns")
+        table = b.weight(name, F32, rope.pairs)
+        turns = b.op(
+            "rotary_table", self.positions, table, name=name.replace("_frequencies", ""), output=output
+        )
+        if rope.magnitude == 1.0:
+            return turns
+        return b.op("scale", turns, name=f"{output}.long", output=f"{output}.long", factor=rope.magnitude)
 
     def _rotate(self, x: str, rope: Rope, heads: int, name: str) -> str:
         return self.b.op(
@@ -170,8 +174,3 @@ class _Step:
 
     def _weight(self, name: str) -> str:
         return self.b.weight(name, self.dtypes[name], *self.wanted[name].shape)
-
-
-def _scale(head_dim: int) -> float:
-    """1 / √head_dim, rounded to float32."""
-    return float(np.float32(1) / np.sqrt(np.float32(head_dim)))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
-from assay.models import llama
+from assay.models import gguf_decoder, llama
 from assay.models.architecture import Architecture
 from assay.models.config import Config
 from assay.models.decoder import Decoder
+from assay.models.hyperparameters import Hyperparameters
 from assay.models.parts import Part
+from assay.models.shape import LAYERS, MOST, alternating, inverse_root, root
 
 LAYER = llama.LAYER | {
     "post_attention_norm": "post_attention_layernorm",
@@ -21,24 +21,52 @@ LAYER = llama.LAYER | {
 
 def from_config(config: Config, name: str) -> Decoder:
     """The shape that a config.json says."""
-    config.neutral("attention_bias", False)
-    model = llama.like(config, name, post_norms=True, tied=True)
+    model = like(config, name)
     if model.windows and not config.has("layer_types"):
-        alternate = tuple(0 if layer % 2 else window for layer, window in enumerate(model.windows))
-        model = replace(model, windows=alternate)
-    scalar = config.number("query_pre_attn_scalar", 1.0, 2.0**20, 256.0)
+        model = replace(model, windows=alternating(model.windows[0], model.layers, 2))
     return replace(
         model,
-        embedding_scale=root(model.hidden),
-        attention_scale=float(np.float32(1) / np.sqrt(np.float32(scalar))),
         attention_cap=config.number("attn_logit_softcapping", 0.0, 2.0**20, 0.0),
         logit_cap=config.number("final_logit_softcapping", 0.0, 2.0**20, 0.0),
     )
 
 
-def root(hidden: int) -> float:
-    """√hidden, rounded to float32."""
-    return float(np.sqrt(np.float32(hidden)))
+def like(config: Config, name: str) -> Decoder:
+    """What configs of this family say alike."""
+    config.neutral("attention_bias", False)
+    config.neutral("use_bidirectional_attention", False)
+    model = llama.like(config, name, tied=True)
+    scalar = config.number("query_pre_attn_scalar", 1.0, 2.0**20, 256.0)
+    return scaled(model, scalar)
+
+
+def from_gguf(keys: Hyperparameters) -> Decoder:
+    """The shape that a GGUF file says; what it doesn't say is as in the published models."""
+    return like_gguf(keys, largest=46, period=2, window=4096, caps=(50.0, 30.0))
+
+
+def like_gguf(
+    keys: Hyperparameters, largest: int, period: int, window: int, caps: tuple[float, float]
+) -> Decoder:
+    """What GGUF files of this family say alike. Of `largest` layers is the published model whose scores'
+    scale isn't that of its heads, which no key says; the rest is what missing keys mean.
+    """
+    model = replace(gguf_decoder.like(keys), activation="gelu_tanh")
+    period = keys.integer("attention.sliding_window_pattern", 1, LAYERS, period)
+    window = keys.integer("attention.sliding_window", 0, MOST, window)
+    return replace(
+        scaled(model, model.hidden // model.heads if model.layers == largest else model.head_dim),
+        windows=alternating(window, model.layers, period),
+        attention_cap=keys.number("attn_logit_softcapping", 0.0, 2.0**20, caps[0]),
+        logit_cap=keys.number("final_logit_softcapping", 0.0, 2.0**20, caps[1]),
+    )
+
+
+def scaled(model: Decoder, scalar: float) -> Decoder:
+    """The model with this family's norms and scales; of the scores it is 1 / √scalar."""
+    return replace(
+        model, post_norms=True, embedding_scale=root(model.hidden), attention_scale=inverse_root(scalar)
+    )
 
 
 def parts(model: Decoder) -> dict[str, Part]:
@@ -46,4 +74,4 @@ def parts(model: Decoder) -> dict[str, Part]:
     return llama.parts(model, LAYER, norms_plus=1.0)
 
 
-ARCHITECTURE = Architecture(from_config, parts)
+ARCHITECTURE = Architecture(from_config, parts, from_gguf)

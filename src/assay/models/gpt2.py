@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from assay.kernels.sizes import POSITIONS
-from assay.models import llama
-from assay.models.architecture import Architecture
+from dataclasses import replace
+
+from assay.models import gguf_decoder, llama
+from assay.models.architecture import QKV, Architecture
 from assay.models.config import Config
 from assay.models.decoder import Decoder
-from assay.models.parts import Part
+from assay.models.hyperparameters import Hyperparameters
+from assay.models.parts import Part, side_by_side
+from assay.models.shape import MOST, sized
 
+NAMES = replace(
+    llama.NAMES,
+    layers="n_layer",
+    hidden="n_embd",
+    feed_forward="n_inner",
+    heads="n_head",
+    context="n_positions",
+    epsilon="layer_norm_epsilon",
+    epsilon_default=1e-5,
+    widths=4,
+)
+GGUF_NAMES = replace(gguf_decoder.NAMES, epsilon="attention.layer_norm_epsilon")
 LAYER = {
+    **dict.fromkeys(QKV, "attn.c_attn"),
     "attn_norm": "ln_1",
     "attn_output": "attn.c_proj",
     "ffn_norm": "ln_2",
@@ -28,46 +44,37 @@ def from_config(config: Config, name: str) -> Decoder:
     """The shape that a config.json says."""
     config.neutral("scale_attn_weights", True)
     config.neutral("scale_attn_by_inverse_layer_idx", False)
-    hidden, heads = config.integer("n_embd", 1, llama.MOST), config.integer("n_head", 1, llama.MOST)
-    if hidden % heads or hidden // heads not in llama.HEAD:
-        raise config.error("n_head", f"heads of a multiple of {llama.HEAD.step} elements", heads)
-    layers = config.integer("n_layer", 1, 4096)
-    context = config.integer("n_positions", 2, POSITIONS)
-    return Decoder(
-        name=name,
-        layers=layers,
-        hidden=hidden,
-        feed_forward=config.integer("n_inner", 1, llama.MOST, 4 * hidden),
-        heads=heads,
-        kv_heads=heads,
-        head_dim=hidden // heads,
-        vocabulary=config.integer("vocab_size", 1, llama.MOST),
-        context=context,
-        epsilon=config.number("layer_norm_epsilon", 2.0**-126, 1.0, 1e-5),
-        ropes=(None,) * layers,
+    model = sized(config, NAMES, name, config.integer("vocab_size", 1, MOST))
+    activations = ("gelu_new", "gelu_pytorch_tanh", "gelu")
+    return replace(
+        _shaped(model),
         tied=config.flag("tie_word_embeddings", True),
-        positions=context,
+        activation=llama.ACTIVATIONS[config.choice("activation_function", activations, "gelu_new")],
+    )
+
+
+def from_gguf(keys: Hyperparameters) -> Decoder:
+    """The shape that a GGUF file says."""
+    return _shaped(gguf_decoder.like(keys, "", GGUF_NAMES))
+
+
+def _shaped(model: Decoder) -> Decoder:
+    return replace(
+        model,
+        positions=model.context,
         norm="layer_norm",
-        activation=llama.ACTIVATIONS[
-            config.choice("activation_function", ("gelu_new", "gelu_pytorch_tanh", "gelu"), "gelu_new")
-        ],
+        activation="gelu_tanh",
         gated=False,
-        biases=frozenset(("attn_q", "attn_k", "attn_v", "attn_output", "ffn_up", "ffn_down")),
+        biases=frozenset((*QKV, "attn_output", "ffn_up", "ffn_down")),
     )
 
 
 def parts(model: Decoder) -> dict[str, Part]:
-    """Where each weight lies: maps are stored transposed, queries, keys and values in one."""
-    fused = LAYER | dict.fromkeys(("attn_q", "attn_k", "attn_v"), "attn.c_attn")
-    found = llama.parts(model, fused, REST, layers_at="transformer.h")
-    wide = 3 * model.hidden
-    for name, part in found.items():
-        if not name.startswith("blk.") or "norm" in name:
-            continue
-        place = ("attn_q", "attn_k", "attn_v").index(name.split(".")[2]) if "c_attn" in part.source else -1
-        first, total = (place * model.hidden, wide) if place >= 0 else (0, 0)
-        found[name] = Part(part.source, first, total, turned=name.endswith(".weight"))
-    return found
+    """Where each weight of a folder lies: maps are stored transposed, queries, keys and values in one."""
+    fused = side_by_side(model, {"attn.c_attn": QKV}, "transformer.h")
+    found = llama.parts(model, LAYER, REST, layers_at="transformer.h") | fused
+    maps = {f"{part}.weight" for part in model.biases}
+    return {name: replace(part, turned=name.split(".", 2)[-1] in maps) for name, part in found.items()}
 
 
-ARCHITECTURE = Architecture(from_config, parts, (".attn.bias", ".attn.masked_bias"))
+ARCHITECTURE = Architecture(from_config, parts, from_gguf, (".attn.bias", ".attn.masked_bias"))

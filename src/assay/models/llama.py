@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from assay.kernels.sizes import POSITIONS
-from assay.models.architecture import Architecture
+from assay.models import gguf_decoder
+from assay.models.architecture import QKV, Architecture
 from assay.models.config import Config
 from assay.models.decoder import Decoder, weights
+from assay.models.hyperparameters import Hyperparameters
 from assay.models.parts import Part
 from assay.models.rope import Llama3, Rope
+from assay.models.shape import GREATEST, MOST, Names, sized
 
-MOST = (1 << 31) - 1
-HEAD = range(16, 257, 16)
-"""Elements of a head: see the operator `attention`."""
+NAMES = Names(
+    layers="num_hidden_layers",
+    hidden="hidden_size",
+    feed_forward="intermediate_size",
+    heads="num_attention_heads",
+    kv_heads="num_key_value_heads",
+    head_dim="head_dim",
+    context="max_position_embeddings",
+    epsilon="rms_norm_eps",
+    epsilon_default=1e-6,
+)
+
+BIASES = frozenset((*QKV, "attn_output", "ffn_gate", "ffn_up", "ffn_down"))
+"""Those that a llama may have."""
 ACTIVATIONS = {"silu": "silu", "gelu_pytorch_tanh": "gelu_tanh", "gelu_new": "gelu_tanh", "gelu": "gelu"}
 LAYER = {
     "attn_norm": "input_layernorm",
@@ -34,77 +49,59 @@ REST = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output
 def from_config(config: Config, name: str) -> Decoder:
     """The shape that a llama's config.json says."""
     attention, feed_forward = config.flag("attention_bias", False), config.flag("mlp_bias", False)
-    biases = {"attn_q", "attn_k", "attn_v", "attn_output"} if attention else set()
-    biases |= {"ffn_gate", "ffn_up", "ffn_down"} if feed_forward else set()
-    return like(config, name, biases=frozenset(biases))
+    biases = frozenset(part for part in BIASES if (attention if "attn" in part else feed_forward))
+    return replace(like(config, name), biases=biases)
 
 
-def like(
-    config: Config,
-    name: str,
-    *,
-    biases: frozenset[str] = frozenset(),
-    head_norms: bool = False,
-    post_norms: bool = False,
-    tied: bool = False,
-) -> Decoder:
+def from_gguf(keys: Hyperparameters) -> Decoder:
+    """The shape that a llama's GGUF file says; it has the biases that its first layer has."""
+    model = gguf_decoder.like(keys, "neighbours")
+    biases = frozenset(part for part in BIASES if f"blk.0.{part}.bias" in keys.file.tensors)
+    return replace(model, biases=biases)
+
+
+def like(config: Config, name: str, tied: bool = False) -> Decoder:
     """The shape of a model whose config has llama's fields. `tied` is what a missing field means."""
-    hidden = config.integer("hidden_size", 1, MOST)
-    heads = config.integer("num_attention_heads", 1, MOST)
-    kv_heads = config.integer("num_key_value_heads", 1, MOST, heads)
-    if heads % kv_heads:
-        raise config.error("num_key_value_heads", f"a divisor of {heads} query heads", kv_heads)
-    head_dim = config.integer("head_dim", 1, MOST, hidden // heads)
-    if head_dim not in HEAD:
-        raise config.error("head_dim", f"a multiple of {HEAD.step}, at most {HEAD[-1]}", head_dim)
-    layers = config.integer("num_hidden_layers", 1, 4096)
+    model = sized(config, NAMES, name, config.integer("vocab_size", 1, MOST))
     config.neutral("pretraining_tp", 1)
     activation = "hidden_act" if config.has("hidden_act") else "hidden_activation"
-    return Decoder(
-        name=name,
-        layers=layers,
-        hidden=hidden,
-        feed_forward=config.integer("intermediate_size", 1, MOST),
-        heads=heads,
-        kv_heads=kv_heads,
-        head_dim=head_dim,
-        vocabulary=config.integer("vocab_size", 1, MOST),
-        context=config.integer("max_position_embeddings", 2, POSITIONS),
-        epsilon=config.number("rms_norm_eps", 2.0**-126, 1.0, 1e-6),
-        ropes=(rope(config, head_dim),) * layers,
+    return replace(
+        model,
+        ropes=(rope(config, model.head_dim),) * model.layers,
         tied=config.flag("tie_word_embeddings", tied),
         activation=ACTIVATIONS[config.choice(activation, tuple(ACTIVATIONS), "silu")],
-        biases=biases,
-        head_norms=head_norms,
-        post_norms=post_norms,
-        windows=windows(config, layers),
+        windows=windows(config, model.layers),
     )
 
 
 def rope(config: Config, head_dim: int) -> Rope:
     """Rotary positions: `rope_parameters`, or of older files `rope_theta` and `rope_scaling`."""
     rules = config.inner("rope_parameters") or config.inner("rope_scaling")
-    holder = rules if rules and rules.has("rope_theta") else config
-    base = holder.number("rope_theta", 1.0, 2.0**127, 10000.0)
+    return ruled_rope(rules if rules and rules.has("rope_theta") else config, rules, head_dim)
+
+
+def ruled_rope(holder: Config, rules: Config | None, head_dim: int, base: float = 10000.0) -> Rope:
+    """Rotary positions whose base `holder` has, and whose stretching, if any, `rules` say."""
+    base = holder.number("rope_theta", 1.0, GREATEST, base)
     share = holder.number("partial_rotary_factor", 0.0, 1.0, 1.0)
     pairs = int(head_dim * share) // 2
     if pairs < 1:
         raise holder.error("partial_rotary_factor", "at least a pair of elements", share)
-    kind = "default"
-    if rules:
-        field = "rope_type" if rules.has("rope_type") else "type"
-        kind = rules.choice(field, ("default", "linear", "llama3"), "default")
     made = Rope(base, pairs, "halves")
-    if rules is None or kind == "default":
+    if rules is None:
+        return made
+    field = "rope_type" if rules.has("rope_type") else "type"
+    kind = rules.choice(field, ("default", "linear", "llama3"), "default")
+    if kind == "default":
         return made
     factor = rules.number("factor", 1.0, 2.0**20)
     if kind == "linear":
-        return Rope(base, pairs, "halves", linear=factor)
+        return replace(made, linear=factor)
     low, high = (rules.number(f"{end}_freq_factor", 0.0, 2.0**20) for end in ("low", "high"))
     if low >= high:
         raise rules.error("low_freq_factor", f"less than high_freq_factor {high}", low)
     original = rules.integer("original_max_position_embeddings", 1, POSITIONS)
-    return Rope(base, pairs, "halves", llama3=Llama3(factor, low, high, original))
+    return replace(made, llama3=Llama3(factor, low, high, original))
 
 
 def windows(config: Config, layers: int) -> tuple[int, ...]:
@@ -138,4 +135,4 @@ def parts(
     return found
 
 
-ARCHITECTURE = Architecture(from_config, parts)
+ARCHITECTURE = Architecture(from_config, parts, from_gguf)

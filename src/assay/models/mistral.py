@@ -5,4 +5,4 @@ from __future__ import annotations
 from assay.models import llama
 from assay.models.architecture import Architecture
 
-ARCHITECTURE = Architecture(lambda config, name: llama.like(config, name), llama.parts)
+ARCHITECTURE = Architecture(llama.like, llama.parts, llama.from_gguf)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Protocol
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from assay.formats.inventory import Wanted
 from assay.formats.quant import dequantise
 from assay.formats.tensors import TensorInfo
+from assay.models.decoder import Decoder, weights
 from assay.tensor.dtype import F32, DType
 
 
@@ -45,6 +47,20 @@ def stored(parts: Mapping[str, Part], wanted: Mapping[str, Wanted]) -> dict[str,
         if part.total:
             shape = (part.total, *shape[1:])
         found[part.source] = replace(wanted[name], shape=shape[::-1] if part.turned else shape)
+    return found
+
+
+def side_by_side(model: Decoder, fused: Mapping[str, tuple[str, ...]], layers_at: str) -> dict[str, Part]:
+    """Where maps and biases lie whose rows are one after another in a tensor of each layer: `fused` says for
+    such a tensor which.
+    """
+    found, wanted = {}, weights(model)
+    for layer, (source, members), kind in product(range(model.layers), fused.items(), ("weight", "bias")):
+        names = [f"blk.{layer}.{member}.{kind}" for member in members]
+        if names[0] in wanted:
+            rows = [wanted[name].shape[0] for name in names]
+            for n, name in enumerate(names):
+                found[name] = Part(f"{layers_at}.{layer}.{source}.{kind}", sum(rows[:n]), sum(rows))
     return found
 
 

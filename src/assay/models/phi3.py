@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from assay.models import llama
-from assay.models.architecture import Architecture
+from dataclasses import replace
+
+from assay.models import gguf_decoder, llama
+from assay.models.architecture import QKV, Architecture
 from assay.models.decoder import Decoder
-from assay.models.parts import Part
+from assay.models.hyperparameters import Hyperparameters
+from assay.models.parts import Part, side_by_side
+from assay.models.shape import MOST
+
+GATE_UP = ("ffn_gate", "ffn_up")
+
+
+def from_gguf(keys: Hyperparameters) -> Decoder:
+    """The shape that a GGUF file says."""
+    model = gguf_decoder.like(keys)
+    window = keys.integer("attention.sliding_window", 0, MOST, 0)
+    return replace(model, windows=(window,) * model.layers)
 
 
 def parts(model: Decoder) -> dict[str, Part]:
-    """Where each weight lies."""
-    queries, keys = model.heads * model.head_dim, model.kv_heads * model.head_dim
-    fused = {
-        "attn_q": Part("self_attn.qkv_proj", 0, queries + 2 * keys),
-        "attn_k": Part("self_attn.qkv_proj", queries, queries + 2 * keys),
-        "attn_v": Part("self_attn.qkv_proj", queries + keys, queries + 2 * keys),
-        "ffn_gate": Part("mlp.gate_up_proj", 0, 2 * model.feed_forward),
-        "ffn_up": Part("mlp.gate_up_proj", model.feed_forward, 2 * model.feed_forward),
-    }
-    found = llama.parts(model)
-    for layer in range(model.layers):
-        for name, part in fused.items():
-            source = f"model.layers.{layer}.{part.source}.weight"
-            found[f"blk.{layer}.{name}.weight"] = Part(source, part.first, part.total)
-    return found
+    """Where each weight of a folder lies."""
+    fused = {"self_attn.qkv_proj": QKV, "mlp.gate_up_proj": GATE_UP}
+    return llama.parts(model) | side_by_side(model, fused, "model.layers")
 
 
-ARCHITECTURE = Architecture(lambda config, name: llama.like(config, name), parts)
+ARCHITECTURE = Architecture(llama.like, parts, from_gguf, fused={"attn_qkv": QKV, "ffn_up": GATE_UP})

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from assay.models import llama
-from assay.models.architecture import Architecture
+from assay.models import gguf_decoder, llama
+from assay.models.architecture import QKV, Architecture
 from assay.models.config import Config
 from assay.models.decoder import Decoder
-
-BIASES = frozenset(("attn_q", "attn_k", "attn_v"))
+from assay.models.hyperparameters import Hyperparameters
+from assay.models.shape import MOST
 
 
 def from_config(config: Config, name: str) -> Decoder:
     """The shape that a config.json says."""
-    model = llama.like(config, name, biases=BIASES)
-    return replace(model, windows=sliding(config, model))
+    model = llama.like(config, name)
+    return replace(model, biases=frozenset(QKV), windows=sliding(config, model))
+
+
+def from_gguf(keys: Hyperparameters) -> Decoder:
+    """The shape that a GGUF file says."""
+    return replace(gguf_decoder.like(keys), biases=frozenset(QKV))
 
 
 def sliding(config: Config, model: Decoder) -> tuple[int, ...]:
@@ -24,8 +29,8 @@ def sliding(config: Config, model: Decoder) -> tuple[int, ...]:
         return ()
     if config.has("layer_types"):
         return model.windows
-    first = config.integer("max_window_layers", 0, llama.MOST, model.layers)
+    first = config.integer("max_window_layers", 0, MOST, model.layers)
     return tuple(0 if layer < first else window for layer, window in enumerate(model.windows))
 
 
-ARCHITECTURE = Architecture(from_config, llama.parts)
+ARCHITECTURE = Architecture(from_config, llama.parts, from_gguf)

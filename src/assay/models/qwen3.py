@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from assay.models import llama, qwen2
-from assay.models.architecture import Architecture
+from assay.models import gguf_decoder, llama, qwen2
+from assay.models.architecture import QKV, Architecture
 from assay.models.config import Config
 from assay.models.decoder import Decoder
-
-ALL = frozenset(("attn_q", "attn_k", "attn_v", "attn_output"))
+from assay.models.hyperparameters import Hyperparameters
 
 
 def from_config(config: Config, name: str) -> Decoder:
     """The shape that a config.json says."""
-    biases = ALL if config.flag("attention_bias", False) else frozenset()
-    model = llama.like(config, name, biases=biases, head_norms=True)
-    return replace(model, windows=qwen2.sliding(config, model))
+    biases = frozenset((*QKV, "attn_output")) if config.flag("attention_bias", False) else frozenset()
+    model = llama.like(config, name)
+    return replace(model, biases=biases, head_norms=True, windows=qwen2.sliding(config, model))
 
 
-ARCHITECTURE = Architecture(from_config, llama.parts)
+def from_gguf(keys: Hyperparameters) -> Decoder:
+    """The shape that a GGUF file says."""
+    return replace(gguf_decoder.like(keys), head_norms=True)
+
+
+ARCHITECTURE = Architecture(from_config, llama.parts, from_gguf)

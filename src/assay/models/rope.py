@@ -27,7 +27,8 @@ class Rope:
     """How queries and keys are rotated: pair i by position · base^(−i / pairs), stretched.
 
     `pairing` says which elements of a head are a pair: "neighbours" or "halves". `linear` divides all
-    frequencies; `divisors`, where a file has them, each its own.
+    frequencies; `divisors`, where a file has them, each its own. What is rotated becomes `magnitude` times as
+    long.
     """
 
     base: float
@@ -36,6 +37,7 @@ class Rope:
     linear: float = 1.0
     llama3: Llama3 | None = None
     divisors: tuple[float, ...] = ()
+    magnitude: float = 1.0
 
 
 def frequencies(rope: Rope) -> NDArray[np.float32]:

@@ -1,0 +1,105 @@
+"""A decoder-only model, read from a GGUF file: what the graph can't be built from is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from assay.formats.gguf import GgufFile
+from assay.formats.tensors import TensorInfo
+from assay.kernels.sizes import POSITIONS
+from assay.models import architecture
+from assay.models.decoder import Decoder, weights
+from assay.models.hyperparameters import Hyperparameters
+from assay.models.parts import Part, side_by_side
+from assay.models.rope import Rope
+from assay.models.shape import GREATEST, Names, sized
+
+NAMES = Names(
+    layers="block_count",
+    hidden="embedding_length",
+    feed_forward="feed_forward_length",
+    heads="attention.head_count",
+    kv_heads="attention.head_count_kv",
+    head_dim="attention.key_length",
+    context="context_length",
+    epsilon="attention.layer_norm_rms_epsilon",
+)
+LAYOUT = "Meta AI original pth"
+"""What old converters call the order of rows that rotates neighbours."""
+
+
+def from_gguf(file: GgufFile) -> tuple[Decoder, dict[str, Part], dict[str, TensorInfo]]:
+    """The shape that a file's metadata say, where each weight lies, and the tensors that weights lie in.
+
+    Every key of the architecture is used, or is held to the value that changes nothing. Raises FormatError.
+    """
+    name = file.expect("general.architecture", str)
+    place = f"{file.path} › key 'general.architecture'"
+    kind = architecture.find(name, place, architecture.GGUF_NAMES)
+    keys = Hyperparameters(file, name)
+    model = kind.from_gguf(keys)
+    _neutral(keys, model)
+    keys.finish()
+    fused = {
+        source: members for source, members in kind.fused.items() if f"blk.0.{source}.weight" in file.tensors
+    }
+    parts = {name: Part(name) for name in weights(model)} | side_by_side(model, fused, "blk")
+    return model, parts, {name: info for name, info in file.tensors.items() if name not in keys.tensors}
+
+
+def like(keys: Hyperparameters, pairing: str = "halves", names: Names = NAMES) -> Decoder:
+    """What the files of all architectures say alike; `pairing` is that of the rotation, "" for none."""
+    file = keys.file
+    table = file.tensor("token_embd.weight")
+    model = sized(keys, names, file.expect("general.name", str, file.path.stem), table.shape[0])
+    blocks = _blocks(file.tensors)
+    if model.layers > blocks:
+        want = f"at most {blocks}, as many as there are tensors of"
+        raise keys.error(names.layers, want, model.layers)
+    model = replace(model, tied="output.weight" not in file.tensors)
+    return _turned(keys, model, pairing) if pairing else model
+
+
+def _turned(keys: Hyperparameters, model: Decoder, pairing: str) -> Decoder:
+    """The model with its rotation. Frequencies' divisors for a longer context than the model was trained on
+    aren't used: the model's context is then the one that it was trained on.
+    """
+    turned = keys.integer("rope.dimension_count", 2, model.head_dim, model.head_dim)
+    if turned % 2:
+        raise keys.error("rope.dimension_count", "an even number: pairs are rotated", turned)
+    kind = keys.choice("rope.scaling.type", ("none", "linear", "longrope"), "linear")
+    most = 2.0**20 if kind == "linear" else 1.0
+    linear = keys.number("rope.scaling.factor", 1.0, most, keys.number("rope.scale_linear", 1.0, most, 1.0))
+    keys.either("rope.scaling.finetuned")
+    trained = keys.integer("rope.scaling.original_context_length", 2, POSITIONS, model.context)
+    long = keys.vector("rope_factors_long.weight", turned // 2)
+    rope = Rope(
+        keys.number("rope.freq_base", 1.0, GREATEST, 10000.0),
+        turned // 2,
+        pairing,
+        linear,
+        divisors=keys.vector("rope_factors_short.weight" if long else "rope_freqs.weight", turned // 2),
+        magnitude=keys.number("rope.scaling.attn_factor", 2.0**-20, 2.0**20, 1.0),
+    )
+    context = min(model.context, int(trained * linear))
+    return replace(model, ropes=(rope,) * model.layers, context=context)
+
+
+def _blocks(tensors: Mapping[str, TensorInfo]) -> int:
+    """The number of blocks that tensors are named after."""
+    named = (name.split(".") for name in tensors)
+    return len({parts[1] for parts in named if parts[0] == "blk" and len(parts) > 1})
+
+
+def _neutral(keys: Hyperparameters, model: Decoder) -> None:
+    """Keys that change nothing as long as they say this."""
+    for name, value in (
+        ("vocab_size", model.vocabulary),
+        ("attention.value_length", model.head_dim),
+        ("attention.causal", True),
+        ("expert_count", 0),
+        ("expert_used_count", 0),
+        ("tensor_data_layout", LAYOUT),
+    ):
+        keys.neutral(name, value)
