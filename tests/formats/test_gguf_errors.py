@@ -289,7 +289,7 @@ def test_damage(name: str, tmp_path: Path) -> None:
     assert (error.rule, error.place, error.want, error.got) == (rule, f"{path} › {place}", want, got)
 
 
-TYPES = "F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K, Q6_K, BF16"
+TYPES = "F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, BF16"
 
 
 @pytest.mark.parametrize("code", [c for c in range(48) if c not in gguf_types.SUPPORTED])

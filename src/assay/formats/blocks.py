@@ -10,7 +10,12 @@ i.
 Types with a K hold 256 elements, and integers s, and t where they have minimums, for each group of them.
 
     q4_k, q5_k: x = q (d s) - dmin t, groups of 32
-    q6_k: x = (q - 32) (d s), groups of 16
+    q2_k: x = q (d s) - dmin t, groups of 16
+    q3_k, q6_k: x = (q - 4) (d s), (q - 32) (d s), groups of 16
+
+In iq4 types q stands for a number in a table, c(q).
+
+    iq4_nl: x = c(q) d         iq4_xs: x = c(q) (d s), 256 elements, groups of 32
 
 Each sum and product is rounded to float32. Source of the layouts and formulas: ggml's reference quantisation.
 """
@@ -22,7 +27,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from assay.tensor.dtype import Q4_0, Q4_1, Q4_K, Q5_0, Q5_1, Q5_K, Q6_K, Q8_0, DType
+from assay.tensor.dtype import IQ4_CODES, QUANTISED, DType
 
 Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float32]
@@ -59,6 +64,40 @@ def _q8_0(blocks: Blocks, out: Floats) -> None:
     out *= _scale(blocks["d"])
 
 
+def _iq4_nl(blocks: Blocks, out: Floats) -> None:
+    _codes(blocks["q"], out)
+    out *= _scale(blocks["d"])
+
+
+def _iq4_xs(blocks: Blocks, out: Floats) -> None:
+    """Scales of 6 bits, less 32: four in nibbles, low half first, and two in `high`."""
+    _codes(blocks["q"].reshape(-1, 16), out.reshape(-1, 32))
+    low = (blocks["scales"][:, :, None] >> np.array([0, 4], np.uint8) & 15).reshape(-1, 8)
+    high = blocks["high"][:, None] >> np.arange(0, 16, 2, dtype=np.uint16) & 3
+    _scaled(blocks, (low | high << 4).astype(np.int8) - np.int8(32), out)
+
+
+def _q2_k(blocks: Blocks, out: Floats) -> None:
+    """Scales are the low halves of bytes, minimums the high ones."""
+    out[:] = _pairs(blocks["q"])
+    groups, scales = out.reshape(-1, 16, 16), blocks["scales"]
+    groups *= (_scale(blocks["d"]) * (scales & 15))[:, :, None]
+    groups -= (_scale(blocks["dmin"]) * (scales >> 4))[:, :, None]
+
+
+def _q3_k(blocks: Blocks, out: Floats) -> None:
+    """Bit b of byte i of `high` is the third of element i of the b-th 32. Scales of 6 bits, less 32: four in
+    the halves of bytes 0 to 7, first all low ones, and two in bytes 8 to 11, of each fourth one.
+    """
+    parts = np.arange(8, dtype=np.uint8)[:, None]
+    out[:] = _pairs(blocks["q"]) | ((blocks["high"][:, None] >> parts & 1) << 2).reshape(out.shape)
+    out -= 4
+    low, high = blocks["scales"][:, None, :8], blocks["scales"][:, None, 8:]
+    four = (low >> parts[:2] * 4 & 15).reshape(-1, 16)
+    two = (high >> parts[:4] * 2 & 3).reshape(-1, 16)
+    _scaled(blocks, (four | two << 4).astype(np.int8) - np.int8(32), out)
+
+
 def _q4_k(blocks: Blocks, out: Floats) -> None:
     _of_64(blocks["q"], out.reshape(-1, 4, 2, 32))
     _scale_and_shift(blocks, out)
@@ -78,11 +117,21 @@ def _q6_k(blocks: Blocks, out: Floats) -> None:
     halves, q = out.reshape(-1, 2, 2, 64), blocks["q"].reshape(-1, 2, 64)
     halves[:, :, 0] = q & 15
     halves[:, :, 1] = q >> 4
-    places = np.arange(0, 8, 2, dtype=np.uint8)[:, None]
-    out += ((blocks["high"].reshape(-1, 2, 1, 32) >> places & 3) << 4).reshape(out.shape)
+    out += _pairs(blocks["high"]) << 4
     out -= 32
-    groups = out.reshape(-1, 16, 16)
-    groups *= (_scale(blocks["d"]) * blocks["scales"])[:, :, None]
+    _scaled(blocks, blocks["scales"], out)
+
+
+def _pairs(q: Bytes) -> Bytes:
+    """Of each 128 elements byte i holds two bits of elements i, i + 32, i + 64 and i + 96."""
+    places = np.arange(0, 8, 2, dtype=np.uint8)[:, None]
+    return (q.reshape(-1, 2, 1, 32) >> places & np.uint8(3)).reshape(len(q), -1)
+
+
+def _scaled(blocks: Blocks, scales: npt.NDArray[np.int8], out: Floats) -> None:
+    """Multiply each group with its scale."""
+    groups = out.reshape(*scales.shape, -1)
+    groups *= (_scale(blocks["d"]) * scales)[:, :, None]
 
 
 def _of_64(q: Bytes, out: Floats) -> None:
@@ -115,19 +164,32 @@ def _nibbles(q: Bytes, out: Floats) -> None:
     out[:, 16:] = q >> 4
 
 
+def _codes(q: Bytes, out: Floats) -> None:
+    codes = np.array(IQ4_CODES, np.float32)
+    out[:, :16] = codes[q & 15]
+    out[:, 16:] = codes[q >> 4]
+
+
 def _fifths(blocks: Blocks, out: Floats) -> None:
     _nibbles(blocks["q"], out)
     out += (blocks["high"][:, None] >> np.arange(32, dtype=np.uint32) & 1) << 4
 
 
+_KINDS = {
+    "q4_0": _q4_0,
+    "q4_1": _q4_1,
+    "q5_0": _q5_0,
+    "q5_1": _q5_1,
+    "q8_0": _q8_0,
+    "iq4_nl": _iq4_nl,
+    "q2_k": _q2_k,
+    "q3_k": _q3_k,
+    "q4_k": _q4_k,
+    "q5_k": _q5_k,
+    "q6_k": _q6_k,
+    "iq4_xs": _iq4_xs,
+}
 DEQUANTISERS: dict[DType, Callable[[Blocks, Floats], None]] = {
-    Q4_0: _q4_0,
-    Q4_1: _q4_1,
-    Q5_0: _q5_0,
-    Q5_1: _q5_1,
-    Q8_0: _q8_0,
-    Q4_K: _q4_k,
-    Q5_K: _q5_k,
-    Q6_K: _q6_k,
+    dtype: _KINDS[dtype.name] for dtype in QUANTISED
 }
 """Each fills its second argument [n, block] from its first, blocks[n]. Infinite scales are no error."""

@@ -6,6 +6,7 @@ widened before they overflow; or `pmaddwd` of 16-bit numbers.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import reduce
 
 from llvmlite import ir
@@ -44,7 +45,8 @@ class Lanes:
     def weights(self, block: ir.Value, group: int, register: int) -> Planes:
         """A group of the block at an address."""
         found = [self._part(block, part, register) for part in self.parts[group]]
-        return self.split(reduce(self.builder.or_, found))
+        word = reduce(self.builder.or_, found)
+        return self.decoded(word) if self.form.codes else self.split(word)
 
     def _part(self, block: ir.Value, part: Part, register: int) -> ir.Value:
         place = I64(4 * PANEL * part.word + 4 * self.columns * register)
@@ -63,6 +65,15 @@ class Lanes:
     def split(self, word: ir.Value) -> Planes:
         return [word]
 
+    def decoded(self, word: ir.Value) -> Planes:
+        """The unsigned codes that the word's bytes stand for."""
+        raise NotImplementedError
+
+    def look_up(self, name: str, table: Iterable[int], word: ir.Value) -> ir.Value:
+        """Each byte's number in a table of 16, by the intrinsic of that name."""
+        octets = ir.Constant(self.bytes, [I8(number) for number in table] * (self.columns // 4))
+        return call(self.builder, name, self.bytes, octets, self.builder.bitcast(word, self.bytes))
+
     def accumulate(
         self, sums: list[ir.Value], weights: list[Planes], activations: list[ir.Value]
     ) -> list[ir.Value]:
@@ -76,6 +87,9 @@ class Lanes:
 
 class Vnni(Lanes):
     columns = 16
+
+    def decoded(self, word: ir.Value) -> Planes:
+        return [self.look_up("llvm.x86.avx512.pshuf.b.512", self.form.unsigned_codes, word)]
 
     def accumulate(
         self, sums: list[ir.Value], weights: list[Planes], activations: list[ir.Value]
@@ -94,7 +108,7 @@ class Avx2(Lanes):
     def __init__(self, builder: ir.IRBuilder, form: Format) -> None:
         super().__init__(builder, form)
         self.vi16 = ir.VectorType(I16, 16)
-        self.planes = 2 if form.bits > 6 else 1
+        self.planes = 2 if form.wide else 1
         self.together = 2 if 4 < form.bits <= 6 else 1
 
     def zero(self) -> list[ir.Value]:
@@ -104,6 +118,11 @@ class Avx2(Lanes):
         if self.planes == 1:
             return [word]
         return [self._bits(word, 4), self._bits(self._right(word, 4), 4)]
+
+    def decoded(self, word: ir.Value) -> Planes:
+        codes = self.form.unsigned_codes
+        halves = [code & 15 for code in codes], [code >> 4 for code in codes]
+        return [self.look_up("llvm.x86.avx2.pshuf.b", half, word) for half in halves]
 
     def accumulate(
         self, sums: list[ir.Value], weights: list[Planes], activations: list[ir.Value]
@@ -140,6 +159,16 @@ class Words(Lanes):
     """16-bit products of the even and the odd bytes by pmaddwd: what every x86-64 has."""
 
     columns = 4
+
+    def decoded(self, word: ir.Value) -> Planes:
+        """Of a table, the last number whose place isn't beyond the byte."""
+        builder, codes = self.builder, self.form.unsigned_codes
+        octets = builder.bitcast(word, self.bytes)
+        found = constant(self.bytes, codes[0])
+        for place, code in enumerate(codes[1:], start=1):
+            beyond = builder.icmp_signed("<", octets, constant(self.bytes, place))
+            found = builder.select(beyond, found, constant(self.bytes, code))
+        return [builder.bitcast(found, self.vi32)]
 
     def accumulate(
         self, sums: list[ir.Value], weights: list[Planes], activations: list[ir.Value]

@@ -1,5 +1,4 @@
-"""Weights in panels, as kernels and those who call them must agree on them. Imports nothing, so that a caller
-needs no compiler.
+"""Weights in panels, as kernels and those who call them must agree on them. A caller needs no compiler.
 
 A panel is 32 rows of a weight: columns of the product. Plain: panel[k, column]. Quantised: blocks of 32 along
 K, each with its integers, then scales, then minimums where the form has them, each [group, column].
@@ -16,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
+
+from assay.tensor.dtype import IQ4_CODES
 
 PANEL = 32
 """Columns of one panel of packed weights."""
@@ -45,13 +46,18 @@ class Part(NamedTuple):
 def parts(bits: int) -> tuple[tuple[Part, ...], ...]:
     """Where integers of so many bits lie, of each of the eight groups: whole, or in two parts.
 
-    Of 4 bits and more, word w < 4 holds group w whole, and above it the high bits of group w + 4, as many as
-    there is room for; their low bits fill the other words.
+    Of at most 4 bits, words hold as many whole groups as there is room for; of 3 bits two are left, which
+    fill the rest. Of more, word w < 4 holds group w whole, and above it the high bits of group w + 4, as many
+    as there is room for; their low bits fill the other words.
     """
+    if bits <= 4:
+        whole = [[Part(group % bits, group // bits * bits, bits, 0)] for group in range(8 // bits * bits)]
+        rest = [[Part(0, 6, 2, 0), Part(1, 6, 1, 2)], [Part(2, 6, 2, 0), Part(1, 7, 1, 2)]]
+        return tuple(map(tuple, (*whole, *rest[: 8 - len(whole)])))
     words, low = bits - 4, 2 * bits - 8
     whole = [[Part(group, 0, bits, 0)] for group in range(4)]
     high = [[Part(group, bits, 8 - bits, low)] if bits < 8 else [] for group in range(4)]
-    rest = [[Part(4 + g % words, low * (g // words), low, 0)] if words else [] for g in range(4)]
+    rest = [[Part(4 + g % words, low * (g // words), low, 0)] for g in range(4)]
     return tuple(map(tuple, (*whole, *(a + b for a, b in zip(high, rest, strict=True)))))
 
 
@@ -76,7 +82,8 @@ def _bytes(values: Iterable[int]) -> int:
 @dataclass(frozen=True)
 class Format:
     """How a block type lies in panels: bits of an integer, what was added to make it unsigned, whether there
-    are minimums, the blocks of a record, the integers that share a scale.
+    are minimums, the blocks of a record, the integers that share a scale. With codes, integers stand for
+    those, and it is they that were made unsigned.
     """
 
     bits: int
@@ -84,6 +91,17 @@ class Format:
     minimum: bool = False
     blocks: int = 1
     group: int = BLOCK
+    codes: tuple[int, ...] = ()
+
+    @property
+    def wide(self) -> bool:
+        """Whether the numbers that are multiplied have more than 6 bits."""
+        return self.bits > 6 or bool(self.codes)
+
+    @property
+    def unsigned_codes(self) -> tuple[int, ...]:
+        """The codes, made unsigned."""
+        return tuple(code + self.offset for code in self.codes)
 
     @property
     def groups(self) -> int:
@@ -142,9 +160,13 @@ FORMATS = {
     "q5_0": Format(5, offset=16),
     "q5_1": Format(5, minimum=True),
     "q8_0": Format(8, offset=128),
+    "iq4_nl": Format(4, offset=128, codes=IQ4_CODES),
+    "q2_k": Format(2, minimum=True, blocks=8, group=16),
+    "q3_k": Format(3, offset=4, blocks=8, group=16),
     "q4_k": Format(4, minimum=True, blocks=8),
     "q5_k": Format(5, minimum=True, blocks=8),
     "q6_k": Format(6, offset=32, blocks=8, group=16),
+    "iq4_xs": Format(4, offset=128, blocks=8, codes=IQ4_CODES),
 }
 """Of each block type of tensor/dtype.py. Types may share a form; what a file holds is its reader's to know
 (readers.py).

@@ -52,7 +52,7 @@ def tall() -> int:
 def width(form: Format) -> int:
     """Columns of the tile for many rows: two accumulators for each row."""
     way = lanes()
-    return way.columns if way is Avx2 and form.bits > 6 else 2 * way.columns
+    return way.columns if way is Avx2 and form.wide else 2 * way.columns
 
 
 Registers = list[list[ir.Value]]
@@ -76,7 +76,10 @@ class _Tile:
         self.way = way
         self.form = way.form
         self.rows = rows
-        self.registers = range(registers)
+        # One row's registers of columns have only activations in common. Two planes of each are more than the
+        # processor has room for, so they take turns.
+        self.registers = range(1 if rows == 1 and way.planes > 1 else registers)
+        self.turns = range(0, registers, len(self.registers))
         self.vf32 = ir.VectorType(F32, way.columns)
 
     def emit(self, a, a_stride, scales, sums, s_stride, panel, column, blocks, y, y_stride, count):
@@ -88,26 +91,32 @@ class _Tile:
         builder.branch(loop)
         builder.position_at_end(loop)
         block = builder.phi(I64)
-        sofar = [[builder.phi(self.vf32) for _ in self.registers] for _ in numbers]
+        sofar = [[[builder.phi(self.vf32) for _ in self.registers] for _ in numbers] for _ in self.turns]
         step, side = builder.mul(block, I64(BLOCK)), builder.mul(block, I64(4))
         a_rows = [self._add(a, builder.mul(number, a_stride), step) for number in numbers]
         s_rows = [builder.add(side, builder.mul(number, s_stride)) for number in numbers]
         scale_a = [load_at(builder, builder.add(scales, place), F32, 4) for place in s_rows]
         totals = [load_at(builder, builder.add(sums, place), I32, 4) for place in s_rows]
-        values = self._block(sofar, self._place(panel, block, column), a_rows, scale_a, totals)
+        groups = [totals] if self.form.groups == 1 else self._halves_of(totals, a_rows)
         following = builder.add(block, I64(1))
-        for phis, results in zip(sofar, values, strict=True):
-            for phi, result in zip(phis, results, strict=True):
-                phi.add_incoming(constant(self.vf32, 0.0), entry)
-                phi.add_incoming(result, builder.block)
+        finished = []
+        for turn, phis in zip(self.turns, sofar, strict=True):
+            first = builder.add(column, I64(self.way.columns * turn))
+            values = self._block(phis, self._place(panel, block, first), a_rows, scale_a, groups)
+            finished.append(values)
+            for row, results in zip(phis, values, strict=True):
+                for phi, result in zip(row, results, strict=True):
+                    phi.add_incoming(constant(self.vf32, 0.0), entry)
+                    phi.add_incoming(result, builder.block)
         block.add_incoming(I64(0), entry)
         block.add_incoming(following, builder.block)
         builder.cbranch(builder.icmp_signed("<", following, blocks), loop, done)
         builder.position_at_end(done)
-        for number, results in zip(numbers, values, strict=True):
-            for index, result in enumerate(results):
-                at = self._add(y, builder.mul(number, y_stride), I64(4 * self.way.columns * index))
-                store_at(builder, at, result, 4)
+        for turn, values in zip(self.turns, finished, strict=True):
+            for number, results in zip(numbers, values, strict=True):
+                for index, result in enumerate(results, start=turn):
+                    at = self._add(y, builder.mul(number, y_stride), I64(4 * self.way.columns * index))
+                    store_at(builder, at, result, 4)
 
     def _place(self, panel: ir.Value, block: ir.Value, column: ir.Value) -> _Place:
         builder, form = self.builder, self.form
@@ -121,11 +130,10 @@ class _Tile:
         place: _Place,
         a_rows: list[ir.Value],
         scale_a: list[ir.Value],
-        totals: list[ir.Value],
+        groups: list[list[ir.Value]],
     ) -> Registers:
-        """The values after one more block: group after group."""
+        """The values after one more block: group after group, of which `groups` has each row's sums."""
         form = self.form
-        groups = [totals] if form.groups == 1 else self._halves_of(totals, a_rows)
         for group, total in enumerate(groups):
             dots = self._dots(place, a_rows, group)
             scale_w = self._numbers(place, form.scales, form.super_scales, group)

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from assay.simd.device import device
-from assay.simd.memory import get_u8, get_u32
-from assay.tensor.dtype import Q4_0, Q4_1, Q4_K, Q5_0, Q5_1, Q5_K, Q6_K, Q8_0, DType
+from assay.simd.memory import get_u8, get_u16, get_u32
+from assay.tensor.dtype import QUANTISED, DType
 
 Read = Callable[[int, int], int]
 
@@ -34,14 +34,27 @@ def place(dtype: DType, field: str) -> int:
 
 
 def _nibbles(dtype: DType) -> Reader:
-    """Byte i holds elements i and i + 16, low half first."""
+    """Of each 32 elements, byte i holds elements i and i + 16, low half first."""
     q = place(dtype, "q")
 
     @device
     def word(block, group):
-        return get_u32(block + q + 4 * (group % 4)) >> 4 * (group // 4) & 0x0F0F0F0F
+        part, inside = group // 8, group % 8
+        return get_u32(block + q + 16 * part + 4 * (inside % 4)) >> 4 * (inside // 4) & 0x0F0F0F0F
 
     return Reader(word)
+
+
+def _scaled_nibbles(dtype: DType) -> Reader:
+    """Nibbles. Scales have 6 bits, less 32: four in nibbles, low half first, and two in `high`."""
+    scales, high = place(dtype, "scales"), place(dtype, "high")
+
+    @device
+    def scale(block, group):
+        low = get_u8(block + scales + group // 2) >> 4 * (group % 2) & 15
+        return (low | (get_u16(block + high) >> 2 * group & 3) << 4) - 32
+
+    return Reader(_nibbles(dtype).word, scale)
 
 
 def _fifths(dtype: DType) -> Reader:
@@ -100,18 +113,64 @@ def _nibbles_of_64(dtype: DType) -> Reader:
     return Reader(word, six_bits(0), six_bits(4))
 
 
+def _pairs(dtype: DType, field: str) -> Read:
+    """Of each 128 elements, byte i of the field holds two bits of elements i, i + 32, i + 64 and i + 96."""
+    q = place(dtype, field)
+
+    @device
+    def word(block, group):
+        part, inside = group // 32, group % 32
+        return get_u32(block + q + 32 * part + 4 * (inside % 8)) >> 2 * (inside // 8) & 0x03030303
+
+    return word
+
+
+def _two_bits(dtype: DType) -> Reader:
+    """Scales are the low halves of bytes, minimums the high ones."""
+    scales = place(dtype, "scales")
+
+    @device
+    def scale(block, group):
+        return get_u8(block + scales + group) & 15
+
+    @device
+    def minimum(block, group):
+        return get_u8(block + scales + group) >> 4
+
+    return Reader(_pairs(dtype, "q"), scale, minimum)
+
+
+def _three_bits(dtype: DType) -> Reader:
+    """Bit b of byte i of `high` is the third of element i of the b-th 32. Scales have 6 bits, less 32: four
+    in the halves of bytes 0 to 7, first all low ones, and two in bytes 8 to 11, of each fourth one.
+    """
+    low, high, scales = _pairs(dtype, "q"), place(dtype, "high"), place(dtype, "scales")
+
+    @device
+    def word(block, group):
+        third = get_u32(block + high + 4 * (group % 8)) >> group // 8 & 0x01010101
+        return low(block, group) | third << 2
+
+    @device
+    def scale(block, group):
+        four = get_u8(block + scales + group % 8) >> 4 * (group // 8) & 15
+        two = get_u8(block + scales + 8 + group % 4) >> 2 * (group // 4) & 3
+        return (four | two << 4) - 32
+
+    return Reader(word, scale)
+
+
 def _six_bits(dtype: DType) -> Reader:
     """Of each 128 elements, byte i holds elements i and i + 64, low half first, and byte i of `high` two bits
     more of elements i, i + 32, i + 64 and i + 96. Scales are int8.
     """
-    q, high, scales = place(dtype, "q"), place(dtype, "high"), place(dtype, "scales")
+    q, scales, upper = place(dtype, "q"), place(dtype, "scales"), _pairs(dtype, "high")
 
     @device
     def word(block, group):
         part, inside = group // 32, group % 32
         low = get_u32(block + q + 64 * part + 4 * (inside % 16)) >> 4 * (inside // 16) & 0x0F0F0F0F
-        upper = get_u32(block + high + 32 * part + 4 * (inside % 8)) >> 2 * (inside // 8) & 0x03030303
-        return low | upper << 4
+        return low | upper(block, group) << 4
 
     @device
     def scale(block, group):
@@ -120,13 +179,18 @@ def _six_bits(dtype: DType) -> Reader:
     return Reader(word, scale)
 
 
-READERS = {
-    Q4_0: _nibbles(Q4_0),
-    Q4_1: _nibbles(Q4_1),
-    Q5_0: _fifths(Q5_0),
-    Q5_1: _fifths(Q5_1),
-    Q8_0: _signed_bytes(Q8_0),
-    Q4_K: _nibbles_of_64(Q4_K),
-    Q5_K: _nibbles_of_64(Q5_K),
-    Q6_K: _six_bits(Q6_K),
+_KINDS = {
+    "q4_0": _nibbles,
+    "q4_1": _nibbles,
+    "q5_0": _fifths,
+    "q5_1": _fifths,
+    "q8_0": _signed_bytes,
+    "iq4_nl": _nibbles,
+    "q2_k": _two_bits,
+    "q3_k": _three_bits,
+    "q4_k": _nibbles_of_64,
+    "q5_k": _nibbles_of_64,
+    "q6_k": _six_bits,
+    "iq4_xs": _scaled_nibbles,
 }
+READERS = {dtype: _KINDS[dtype.name](dtype) for dtype in QUANTISED}

@@ -9,7 +9,7 @@ import numpy as np
 from assay.kernels.panels import BLOCK, PANEL, Format, tables
 from assay.simd.device import device
 from assay.simd.memory import get_f16, get_i8, get_u32, load_f16, load_i8, load_i32, put_f32, store
-from assay.simd.vector import convert_f32, splat_i32
+from assay.simd.vector import convert_f32, decoder, splat_i32
 
 
 def columns(form: Format):
@@ -60,6 +60,7 @@ def _integer(form: Format, load, spread):
     first, *others = (_part(*table, load, spread) for table in tables(form.bits))
     cut, second = bool(others), others[0] if others else first
     blocks, record, size, offset = form.blocks, form.record, form.block, form.offset
+    coded, decode = bool(form.codes), decoder(form.unsigned_codes)
 
     @device
     def read(panel, block, i, column):
@@ -67,6 +68,8 @@ def _integer(form: Format, load, spread):
         number = first(at, i)
         if cut:
             number = number | second(at, i)
+        if coded:
+            number = decode(number)
         return number - spread(offset)
 
     return read

@@ -8,6 +8,7 @@ reassociation.
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 
 from llvmlite import ir
 from numba.core import types
@@ -185,6 +186,26 @@ def select(typingctx, mask, yes, no):
     if mask is Mask16 and yes is no and isinstance(yes, Vector):
         return yes(mask, yes, no), lambda context, builder, sig, args: builder.select(*args)
     return None
+
+
+def decoder(table: Sequence[int]):
+    """An intrinsic: each lane's number in the table, or an int64's. Numbers beyond it are its last."""
+
+    @intrinsic
+    def decode(typingctx, place):
+        def emit(context, builder, sig, args):
+            found = value = args[0]
+            many = isinstance(value.type, ir.VectorType)
+            for number, entry in enumerate(table):
+                here, this = (
+                    constant(value.type, each) if many else value.type(each) for each in (number, entry)
+                )
+                found = builder.select(builder.icmp_signed(">=", value, here), this, found)
+            return found
+
+        return (place(place), emit) if place in (I32x16, types.int64) else None
+
+    return decode
 
 
 @intrinsic

@@ -75,11 +75,18 @@ QUANTISED = (
     _blocks("q5_0", 32, d="<f2", high="<u4", q="16u1"),
     _blocks("q5_1", 32, d="<f2", m="<f2", high="<u4", q="16u1"),
     _blocks("q8_0", 32, d="<f2", q="32i1"),
+    _blocks("iq4_nl", 32, d="<f2", q="16u1"),
+    _blocks("q2_k", 256, scales="16u1", q="64u1", d="<f2", dmin="<f2"),
+    _blocks("q3_k", 256, high="32u1", q="64u1", scales="12u1", d="<f2"),
     _blocks("q4_k", 256, d="<f2", dmin="<f2", scales="12u1", q="128u1"),
     _blocks("q5_k", 256, d="<f2", dmin="<f2", scales="12u1", high="32u1", q="128u1"),
     _blocks("q6_k", 256, q="128u1", high="64u1", scales="16i1", d="<f2"),
+    _blocks("iq4_xs", 256, d="<f2", high="<u2", scales="4u1", q="128u1"),
 )
-Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K, Q6_K = QUANTISED
+Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_NL, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_XS = QUANTISED
+
+IQ4_CODES = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
+"""What the integers of iq4 types stand for."""
 
 ALL = (F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL, *QUANTISED)
 BY_NAME = {dtype.name: dtype for dtype in ALL}
