@@ -17,6 +17,7 @@ from assay.formats.tensors import TensorInfo
 from assay.graph.graph import Graph
 from assay.kernels.sizes import PAGE
 from assay.llm.engine import Engine, buckets
+from assay.llm.guesses import Guesses
 from assay.models.architecture import find
 from assay.models.config import Config
 from assay.models.decoder import Decoder, weights
@@ -124,11 +125,15 @@ class Small:
         quantised = any(dtype.quantised for dtype in self.dtypes.values())
         return quantize_activations(made) if quantised else made
 
-    def engine(self, *, pages: int = 64, context: int = 512, budget: int = 512) -> Engine:
+    def engine(
+        self, *, pages: int = 64, context: int = 512, budget: int = 512, guesses: Guesses | None = None
+    ) -> Engine:
         """An engine with a cache of its own."""
         graph = self.graph(pages, -(-context // PAGE))
         states = {
             name: self.device.allocate(graph.types[name].nbytes({}), owner=name) for name in graph.states
         }
         executor = Executor(graph, self.device, self.weights, states, buckets())
-        return Engine(executor, pages=pages, context=context, vocabulary=self.vocabulary, budget=budget)
+        return Engine(
+            executor, pages=pages, context=context, vocabulary=self.vocabulary, budget=budget, guesses=guesses
+        )

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from assay.errors import PrecisionOverflow, RequestError
 from assay.kernels.sizes import PAGE
+from assay.llm.guesses import Guesses
 from assay.llm.request import Sampling
 from assay.llm.sequence import Sequence, State
+from assay.ops.sample import choose, uniform
 from assay.runtime.cpu import Cpu
 from assay.tensor.dtype import F16, F32, Q4_1, Q8_0
 from llm.small import GOLDEN, Small
@@ -51,6 +53,19 @@ def answer_alone(small: Small, kept: dict[Request, Answer], request: Request) ->
 
 def answer(sequence: Sequence) -> Answer:
     return sequence.tokens[sequence.prompt_length :], list(sequence.logprobs)
+
+
+class Oracle:
+    """Guesses a sequence's own answer, each token with this probability, or else another token."""
+
+    def __init__(self, small: Small, alone: dict[Request, Answer], honesty: float) -> None:
+        self._small, self._alone, self._honesty = small, alone, honesty
+        self._chance = np.random.default_rng(0)
+
+    def guess(self, sequence: Sequence, most: int) -> list[int]:
+        request = tuple(sequence.tokens[: sequence.prompt_length]), sequence.sampling
+        tokens = answer_alone(self._small, self._alone, request)[0][sequence.drawn :][:most]
+        return [token if self._chance.random() < self._honesty else (token + 1) % 320 for token in tokens]
 
 
 @pytest.mark.parametrize(
@@ -92,21 +107,33 @@ actions = st.lists(st.one_of(requests, st.just("step"), st.integers(0, 7)), min_
 
 
 @settings(max_examples=25, suppress_health_check=list(HealthCheck))
-@given(script=actions, pages=st.integers(2, 9), budget=st.sampled_from((1, 5, 64, 512)))
+@given(
+    script=actions,
+    pages=st.integers(2, 9),
+    budget=st.sampled_from((1, 5, 64, 512)),
+    honesty=st.sampled_from((None, 0.0, 0.7, 1.0)),
+)
 def test_any_order_of_events_gives_each_request_its_own_answer(
-    small: Small, alone: dict[Request, Answer], script: list[object], pages: int, budget: int
+    small: Small,
+    alone: dict[Request, Answer],
+    script: list[object],
+    pages: int,
+    budget: int,
+    honesty: float | None,
 ) -> None:
-    """The books agree after each step, a step is one run, what finishes has the tokens that it has alone."""
-    engine = small.engine(pages=pages, context=256, budget=budget)
+    """The books agree after each step, a step is one run, what finishes has the tokens that it has alone:
+    prompts begin alike, and guesses come true as often as `honesty` says (None: nobody guesses).
+    """
+    guesses = None if honesty is None else Guesses(Oracle(small, alone, honesty))
+    engine = small.engine(pages=pages, context=256, budget=budget, guesses=guesses)
     living: list[tuple[Sequence, Request]] = []
 
     def step() -> None:
         runs = engine.executor.runs
         before = {sequence.number: sequence.length for sequence, _ in living}
-        done = {sequence.number: sequence.computed for sequence, _ in living}
+        done = sum(sequence.ran for sequence, _ in living)
         drawn = engine.step()
-        computed = [item.computed - done[item.number] for item, _ in living if item.state is State.RUNNING]
-        assert sum(count for count in computed if count > 0) <= budget
+        assert sum(sequence.ran for sequence, _ in living) - done <= budget
         assert engine.executor.runs - runs == (1 if engine.busy or drawn else 0)
         engine.check_integrity()
         grown = {item.number for item, _ in living if item.length > before[item.number]}
@@ -267,6 +294,18 @@ def test_a_draw_belongs_to_its_place(small: Small) -> None:
         while engine.busy:
             engine.step()
         assert rest.tokens == whole.tokens
+
+
+def test_a_draw_is_that_of_its_seed_and_absolute_position(small: Small) -> None:
+    """By the sampler's reference, on the logits of the tokens before it."""
+    engine = small.engine()
+    sequence = engine.add([4, 5, 6], Sampling(max_tokens=20, temperature=1.5, seed=2**40 + 7))
+    while engine.busy:
+        engine.step()
+    logits = engine.logits(sequence.tokens)
+    for position in range(3, sequence.length):
+        draw = uniform(2**40 + 7, 0, position)
+        assert choose(logits[position - 1], 1.5, 0, 1.0, draw)[0] == sequence.tokens[position]
 
 
 def test_an_end_token_ends(small: Small) -> None:

@@ -23,10 +23,19 @@ class Usage:
 
 @dataclass(frozen=True)
 class Timings:
-    """Seconds from the request to the first token, and to the last."""
+    """Seconds from the request to the first token, and to the last. Tokens that were computed for it, wrong
+    guesses included, and tokens that were in the cache already.
+    """
 
     first_token: float
     total: float
+    computed_tokens: int = 0
+    cached_tokens: int = 0
+
+    @property
+    def hit_rate(self) -> float:
+        """The share of its tokens that were in the cache already."""
+        return self.cached_tokens / max(1, self.cached_tokens + self.computed_tokens)
 
     def tokens_per_second(self, completion_tokens: int) -> float:
         """New tokens for each second after the first one."""
@@ -94,7 +103,9 @@ class Answer:
             tokens=tuple(sequence.tokens[sequence.prompt_length : self._read]),
             finish_reason=self.reason or "cancelled",
             usage=Usage(sequence.prompt_length, self._read - sequence.prompt_length),
-            timings=Timings(first - self._began, max(first, self._last) - self._began),
+            timings=Timings(
+                first - self._began, max(first, self._last) - self._began, sequence.ran, sequence.reused
+            ),
             seed=sequence.seed,
             logprobs=tuple(sequence.logprobs[: self._read - sequence.prompt_length]),
         )

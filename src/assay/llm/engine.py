@@ -7,14 +7,16 @@ from collections import deque
 from collections.abc import Collection
 from collections.abc import Sequence as Items
 from dataclasses import dataclass
+from itertools import islice, zip_longest
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import AssayError, PrecisionOverflow, RequestError
 from assay.kernels.sizes import PAGE
+from assay.llm.guesses import Guesses
 from assay.llm.options import MOST_TOKENS
-from assay.llm.pages import Pages
+from assay.llm.prefixes import Prefixes
 from assay.llm.request import SEEDS, Sampling
 from assay.llm.scheduler import Share, schedule
 from assay.llm.sequence import Sequence, State
@@ -47,7 +49,8 @@ class Engine:
     """`add` requests, call `step` until nothing is left, `cancel` what is no longer wanted.
 
     Sequences join and leave between steps; a step is one run of the executor. Whoever shares a step changes
-    no bit of it. `ends` are the tokens after which a sequence has ended. Not thread-safe.
+    no bit of it, nor do pages that others computed before, or guesses. `ends` are the tokens after which a
+    sequence has ended; `root` says what the cache's rows depend on beside the tokens. Not thread-safe.
     """
 
     def __init__(
@@ -59,14 +62,21 @@ class Engine:
         vocabulary: int,
         ends: Collection[int] = (),
         budget: int = BUDGET,
+        root: bytes = b"",
+        guesses: Guesses | None = None,
     ) -> None:
         self.executor = executor
-        self.pages = Pages(pages)
+        self.memory = [executor.state(name) for name in executor.graph.states]
+        """Of each state of the graph, the bytes of each page."""
+        self.prefixes = Prefixes(pages, self._copy)
+        self.pages = self.prefixes.pages
         self.context = context
         self.vocabulary = vocabulary
         self.ends = frozenset(ends)
         self.budget = budget
         self.steps = 0
+        self.root = root
+        self._guesses = guesses
         self._width = -(-context // PAGE)
         self._numbers = 0
         self._waiting: deque[Sequence] = deque()
@@ -100,31 +110,34 @@ class Engine:
         When a value leaves its range, the sequence whose row it is ends with reason "error", and the next
         step computes the others again.
         """
-        plan = schedule(self._running, self._waiting, self.pages.free, self.budget, SEQUENCES)
+        plan = schedule(
+            self._running,
+            self._waiting,
+            self.pages.free,
+            self.budget,
+            SEQUENCES,
+            self.prefixes.cached,
+            self._guesses.offer(self._running) if self._guesses else {},
+        )
         for sequence in plan.preempted:
-            sequence.drop(self.pages)
+            self._drop(sequence)
             self._running.remove(sequence)
             sequence.state = State.WAITING
             self._waiting.appendleft(sequence)
         if not plan.shares:
             return []
-        for share in plan.shares:
-            if share.sequence.state is State.WAITING:
-                self._waiting.popleft()
-                self._running.append(share.sequence)
-                share.sequence.state = State.RUNNING
+        shares = [*map(self._started, plan.shares)]
         try:
-            outputs = self._run(plan.shares)
+            outputs = self._run(shares)
             self.steps += 1
-            drawing = [share.sequence for share in plan.shares if share.rows]
-            tokens, logprobs = outputs["sample.tokens"].tolist(), outputs["sample.logprob"].tolist()
-            return [*map(self._take, drawing, tokens, logprobs)]
+            drawn = zip(outputs["sample.tokens"].tolist(), outputs["sample.logprob"].tolist(), strict=True)
+            return [token for share in shares for token in self._take(share, [*islice(drawn, share.rows)])]
         except PrecisionOverflow as error:
-            self._end(owner(plan.shares, error), "error", error)
+            self._fault(owner(shares, error), error)
             return []
         except BaseException:
             # Ctrl-C, say: what is in the cache is in doubt, so these sequences are computed again.
-            for share in plan.shares:
+            for share in shares:
                 share.sequence.drop(self.pages)
             raise
 
@@ -183,7 +196,7 @@ class Engine:
     def _sequence(self, tokens: list[int], sampling: Sampling, limit: int) -> Sequence:
         seed = sampling.seed if sampling.seed is not None else secrets.randbelow(SEEDS)
         self._numbers += 1
-        return Sequence(self._numbers, tokens, sampling, seed, limit, self._width)
+        return Sequence(self._numbers, tokens, sampling, seed, limit, self._width, self.root)
 
     def _run(self, shares: Items[Share]) -> Arrays:
         """One run of the executor; the shares' tokens are in the cache then."""
@@ -191,10 +204,43 @@ class Engine:
             share.sequence.hold(self.pages, share.count)
         outputs = self.executor.run(*step_inputs(shares))
         for share in shares:
-            share.sequence.computed += share.count
+            share.sequence.computed += share.count - len(share.guesses)
+            share.sequence.ran += share.count
         return outputs
 
-    def _take(self, sequence: Sequence, token: int, logprob: float) -> Drawn:
+    def _started(self, share: Share) -> Share:
+        """The share of a sequence that runs from now on, if it doesn't yet, with what was found of it in the
+        cache.
+        """
+        sequence = share.sequence
+        if sequence.pages:
+            return share
+        if sequence.state is State.WAITING:
+            self._waiting.popleft()
+            self._running.append(sequence)
+            sequence.state = State.RUNNING
+        self.prefixes.attach(sequence)
+        count = min(share.count, sequence.pending)
+        return Share(sequence, count, int(count == sequence.pending))
+
+    def _copy(self, source: int, target: int) -> None:
+        for pages in self.memory:
+            pages[target] = pages[source]
+
+    def _take(self, share: Share, drawn: Items[tuple[int, float]]) -> list[Drawn]:
+        """What a sequence drew: the first token, and each after a guess that came true."""
+        sequence, found = share.sequence, list[Drawn]()
+        for (token, logprob), guess in zip_longest(drawn, share.guesses):
+            found.append(self._draw(sequence, token, logprob))
+            if token != guess or sequence.state is State.FINISHED:
+                break
+        if self._guesses and share.guesses:
+            self._guesses.learn(sequence, len(share.guesses), len(found) - 1)
+        if sequence.state is State.RUNNING and (share.count > 1 or sequence.computed % PAGE == 0):
+            self.prefixes.publish(sequence)
+        return found
+
+    def _draw(self, sequence: Sequence, token: int, logprob: float) -> Drawn:
         if token < 0:
             place = f"sequence {sequence.number}, token {sequence.length}"
             self._end(sequence, "error", PrecisionOverflow("the logits are not numbers", place=place))
@@ -206,10 +252,22 @@ class Engine:
                 self._end(sequence, "length")
         return Drawn(sequence, token, logprob)
 
+    def _fault(self, share: Share, error: PrecisionOverflow) -> None:
+        """A value of this share left its range: without guesses the sequence has failed."""
+        if self._guesses and share.guesses:
+            self._guesses.stop(share.sequence)
+        else:
+            self._end(share.sequence, "error", error)
+
+    def _drop(self, sequence: Sequence) -> None:
+        """Let a sequence's pages go, for others to find."""
+        self.prefixes.publish(sequence)
+        sequence.drop(self.pages)
+
     def _end(self, sequence: Sequence, reason: str, error: AssayError | None = None) -> None:
         if sequence.state is State.FINISHED:
             return
-        sequence.drop(self.pages)
+        self._drop(sequence)
         holder = self._waiting if sequence.state is State.WAITING else self._running
         if sequence in holder:
             holder.remove(sequence)

@@ -22,9 +22,18 @@ class Sequence:
     """`tokens` are the prompt and what was drawn; the first `computed` of them are in the cache."""
 
     def __init__(
-        self, number: int, prompt: list[int], sampling: Sampling, seed: int, limit: int, width: int
+        self,
+        number: int,
+        prompt: list[int],
+        sampling: Sampling,
+        seed: int,
+        limit: int,
+        width: int,
+        root: bytes = b"",
     ) -> None:
-        """`limit` is the most tokens that may be drawn, `width` the most pages that it can hold."""
+        """`limit` is the most tokens that may be drawn, `width` the most pages that it can hold. `root` says
+        what rows of the cache depend on beside the tokens.
+        """
         self.number = number
         self.tokens = list(prompt)
         self.prompt_length = len(prompt)
@@ -32,6 +41,13 @@ class Sequence:
         self.seed = seed
         self.limit = limit
         self.computed = 0
+        self.ran = 0
+        """Tokens that steps computed for it: guesses that failed, and what was done again, count too."""
+        self.reused = 0
+        """Tokens that were found in the cache."""
+        self.root = self.key = root
+        self.whole = 0
+        """Pages that are full and whose key is known: `key` stands for all of them."""
         self.state = State.WAITING
         self.pages: list[int] = []
         self.table = np.zeros(width, np.int32)
@@ -59,21 +75,24 @@ class Sequence:
         """Pages that the next `count` tokens need beyond those that it holds."""
         return max(0, -(-(self.computed + count) // PAGE) - len(self.pages))
 
+    def take(self, page: int) -> None:
+        """One more page, which it holds already in the books."""
+        self.table[len(self.pages)] = page
+        self.pages.append(page)
+
     def hold(self, pages: Pages, count: int) -> None:
         """Take the pages that the next `count` tokens need."""
         for _ in range(self.pages_for(count)):
-            page = pages.allocate()
-            self.table[len(self.pages)] = page
-            self.pages.append(page)
+            self.take(pages.allocate())
 
     def drop(self, pages: Pages) -> None:
-        """Give all pages back; what was computed is to be computed again."""
-        for page in self.pages:
-            pages.release(page)
-        self.pages.clear()
-        self.computed = 0
+        """Give all pages back, the last one first, so that a prefix is kept longer than what follows it."""
+        while self.pages:
+            pages.release(self.pages.pop())
+        self.computed, self.whole, self.key = 0, 0, self.root
 
     def append(self, token: int, logprob: float) -> None:
-        """Add a drawn token."""
+        """Add a drawn token: all before it are computed."""
+        self.computed = self.length
         self.tokens.append(token)
         self.logprobs.append(logprob)

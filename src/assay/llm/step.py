@@ -29,7 +29,7 @@ def step_inputs(shares: Items[Share]) -> tuple[dict[str, int], Arrays]:
     for share in shares:
         sequence, first = share.sequence, share.sequence.computed
         end = first + share.count
-        tokens += sequence.tokens[first:end]
+        tokens += [*sequence.tokens[first:end], *share.guesses]
         positions += range(first, end)
         slots += [sequence.pages[at // PAGE] * PAGE + at % PAGE for at in range(first, end)]
         spans.append(len(tokens))
@@ -56,11 +56,11 @@ def step_inputs(shares: Items[Share]) -> tuple[dict[str, int], Arrays]:
     return {"T": len(tokens), "S": len(shares), "R": len(rows)}, inputs
 
 
-def owner(shares: Items[Share], error: PrecisionOverflow) -> Sequence:
+def owner(shares: Items[Share], error: PrecisionOverflow) -> Share:
     """Whose row it was that left its range."""
     row = error.row
     for share in shares:
         row -= share.count if error.rows == "T" else share.rows
         if row < 0:
-            return share.sequence
+            return share
     raise error

@@ -102,6 +102,12 @@ class Executor:
             raise self._overflow(ready.tape)
         return ready.outputs
 
+    def state(self, name: str) -> NDArray[np.uint8]:
+        """[first dimension, bytes]: a view of a state's memory."""
+        kind, buffer = self.graph.types[name], self._states[name]
+        rows = kind.shape[0].at({})
+        return buffer.array(np.uint8, (rows, kind.nbytes({}) // rows))
+
     def tape(self, binding: Mapping[str, int]) -> Tape:
         """The tape of the plan that runs of these sizes take, as the last of them left it."""
         return self._ready[tuple(self._bucket(binding).values())].tape
