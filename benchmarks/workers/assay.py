@@ -40,7 +40,7 @@ class Assay:
 
     def load(self, path: str, threads: int) -> None:
         self.path, self.threads = path, threads
-        self._loaded = assay.load(path, threads=threads, cache_tokens=MANY)
+        self._loaded = assay.load(path, threads=threads, cache_tokens=MANY, guesses=False, prefix_cache=False)
 
     def configure(self, figure: str, variant: dict[str, object]) -> None:
         pass

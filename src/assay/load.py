@@ -35,6 +35,9 @@ def load(
     context: int | None = None,
     cache_tokens: int | None = None,
     budget: int | None = None,
+    guesses: bool = True,
+    draft: str | Path | None = None,
+    prefix_cache: bool = True,
     progress: Progress | None = None,
 ) -> LanguageModel:
     """The language model with this catalogue name, or in this GGUF file or folder, ready to run.
@@ -42,7 +45,9 @@ def load(
     `threads` is the team's size, by default all processors. `activations` "float32" computes linear maps and
     keeps the cache in float32: slower and exact to rounding. `context` limits the tokens of one sequence
     (default: the model's), `cache_tokens` the tokens of all sequences together, `budget` the tokens of one
-    step.
+    step. `guesses`: what followed the same words before is computed along with the next token, as long as
+    that saves steps; with `draft`, a smaller model with the same tokens guesses. `prefix_cache`: a prompt
+    that begins like an earlier one computes only the rest. None of these changes an answer.
 
     Raises ModelNotFoundError, FormatError, ContractError, HardwareFault or RequestError.
     """
@@ -52,7 +57,7 @@ def load(
     progress = progress or Progress()
     settings.check()
     threads = settings.THREADS.get() if threads is None else threads
-    options = Options(activations, context, cache_tokens, budget, threads)
+    options = Options(activations, context, cache_tokens, budget, threads, guesses, prefix_cache)
     # Loading makes a hundred thousand objects that stay; to look among them for garbage again and again takes
     # longer than to parse the file.
     collecting = gc.isenabled()
@@ -62,7 +67,8 @@ def load(
         from assay.llm import loader
 
         path = resolve(name, progress.download)
-        return loader.load(path, options, progress.compile, progress.weights)
+        smaller = None if draft is None else resolve(draft, progress.download)
+        return loader.load(path, options, progress.compile, progress.weights, smaller)
     finally:
         if collecting:
             gc.enable()

@@ -90,7 +90,7 @@ def _in_child(arguments: argparse.Namespace, target: str) -> Found | None:
 
 
 def _measure(arguments: argparse.Namespace) -> Found:
-    lm = load_model(arguments)
+    lm = load_model(arguments, guesses=False, prefix_cache=False)
     device = lm.engine.executor.device
     limits = machine.limits(device)
     steps = [_step(lm.engine, tokens, arguments.repeats, limits) for tokens in arguments.tokens]

@@ -39,7 +39,7 @@ def _declare(parser: Parser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    lm = load_model(arguments)
+    lm = load_model(arguments, guesses=False, prefix_cache=False)
     engine, repeats = lm.engine, range(arguments.repeats)
     room = min(engine.context, engine.pages.count * PAGE)
     if arguments.prompt + arguments.generate > room:

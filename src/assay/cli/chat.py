@@ -27,13 +27,14 @@ ORDERS = {"/help": "show this", "/reset": "forget the conversation", "/exit": "l
 
 def _declare(parser: Parser) -> None:
     options.add_model(parser)
+    options.add_guesses(parser)
     options.add_sampling(parser, MAX_TOKENS)
     parser.add_argument("--system", metavar="TEXT", help="what the model is told before the conversation")
 
 
 def _run(arguments: argparse.Namespace) -> int:
     sampling = options.sampling(arguments)
-    lm = load_model(arguments)
+    lm = load_model(arguments, guesses=arguments.guesses, draft=arguments.draft)
     if sys.stdin.isatty():
         # input() gets line editing and history by this import, where Python was built with it.
         with suppress(ImportError):

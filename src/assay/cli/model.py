@@ -24,7 +24,9 @@ def find_model(name: str, progress: Bars) -> Path:
     return path
 
 
-def load_model(arguments: argparse.Namespace) -> LanguageModel:
+def load_model(
+    arguments: argparse.Namespace, *, guesses: bool, draft: str | None = None, prefix_cache: bool = True
+) -> LanguageModel:
     """Load it, with progress bars. A command keeps its model to the end, so the collector is spared it."""
     gc.disable()
     with Bars() as progress:
@@ -32,6 +34,9 @@ def load_model(arguments: argparse.Namespace) -> LanguageModel:
             find_model(arguments.model, progress),
             threads=arguments.threads,
             activations=arguments.activations,
+            guesses=guesses,
+            draft=draft,
+            prefix_cache=prefix_cache,
             progress=progress,
         )
     gc.freeze()

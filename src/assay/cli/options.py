@@ -89,6 +89,17 @@ def add_activations(parser: Parser) -> None:
     )
 
 
+def add_guesses(parser: Parser) -> None:
+    """Whether tokens are guessed, and who guesses."""
+    parser.add_argument("--draft", metavar="MODEL", help="a smaller model with the same tokens that guesses")
+    parser.add_argument(
+        "--guesses",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="compute guesses of the next tokens along with them, where that pays (default: yes)",
+    )
+
+
 def add_sampling(parser: Parser, max_tokens: int) -> None:
     """How tokens are chosen."""
     parser.add_argument(

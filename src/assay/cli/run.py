@@ -16,6 +16,7 @@ MAX_TOKENS = 512
 
 def _declare(parser: Parser) -> None:
     options.add_model(parser)
+    options.add_guesses(parser)
     parser.add_argument("prompt", metavar="PROMPT", help="what to say to the model; - reads standard input")
     options.add_sampling(parser, MAX_TOKENS)
     parser.add_argument(
@@ -29,7 +30,7 @@ def _declare(parser: Parser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     sampling = options.sampling(arguments)
     prompt = _prompt(arguments.prompt)
-    lm = load_model(arguments)
+    lm = load_model(arguments, guesses=arguments.guesses, draft=arguments.draft)
     if lm.template is None and not arguments.raw:
         raise RequestError(
             "this model has no chat template",

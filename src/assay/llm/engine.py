@@ -63,12 +63,13 @@ class Engine:
         ends: Collection[int] = (),
         budget: int = BUDGET,
         root: bytes = b"",
+        prefix_cache: bool = True,
         guesses: Guesses | None = None,
     ) -> None:
         self.executor = executor
         self.memory = [executor.state(name) for name in executor.graph.states]
         """Of each state of the graph, the bytes of each page."""
-        self.prefixes = Prefixes(pages, self._copy)
+        self.prefixes = Prefixes(pages, self._copy if prefix_cache else None)
         self.pages = self.prefixes.pages
         self.context = context
         self.vocabulary = vocabulary
@@ -76,7 +77,7 @@ class Engine:
         self.budget = budget
         self.steps = 0
         self.root = root
-        self._guesses = guesses
+        self.guesses = guesses
         self._width = -(-context // PAGE)
         self._numbers = 0
         self._waiting: deque[Sequence] = deque()
@@ -117,7 +118,7 @@ class Engine:
             self.budget,
             SEQUENCES,
             self.prefixes.cached,
-            self._guesses.offer(self._running) if self._guesses else {},
+            self.guesses.offer(self._running) if self.guesses else {},
         )
         for sequence in plan.preempted:
             self._drop(sequence)
@@ -155,6 +156,17 @@ class Engine:
         finally:
             sequence.drop(self.pages)
         return out
+
+    def fill(self, tokens: Items[int], memory: Items[NDArray[np.uint8]]) -> None:
+        """Put pages that hold these tokens into the cache, for prompts that begin so: uint8 [pages, bytes] of
+        each state.
+        """
+        sequence = self._sequence(list(tokens), Sampling(), 0)
+        sequence.hold(self.pages, len(tokens))
+        for mine, theirs in zip(self.memory, memory, strict=True):
+            mine[sequence.pages] = theirs
+        sequence.computed = len(tokens)
+        self._drop(sequence)
 
     def check_integrity(self) -> None:
         """Raises SchedulingDeadlock when the books of the cache don't agree with the sequences."""
@@ -234,8 +246,8 @@ class Engine:
             found.append(self._draw(sequence, token, logprob))
             if token != guess or sequence.state is State.FINISHED:
                 break
-        if self._guesses and share.guesses:
-            self._guesses.learn(sequence, len(share.guesses), len(found) - 1)
+        if self.guesses and share.guesses:
+            self.guesses.learn(sequence, len(share.guesses), len(found) - 1)
         if sequence.state is State.RUNNING and (share.count > 1 or sequence.computed % PAGE == 0):
             self.prefixes.publish(sequence)
         return found
@@ -254,8 +266,8 @@ class Engine:
 
     def _fault(self, share: Share, error: PrecisionOverflow) -> None:
         """A value of this share left its range: without guesses the sequence has failed."""
-        if self._guesses and share.guesses:
-            self._guesses.stop(share.sequence)
+        if self.guesses and share.guesses:
+            self.guesses.stop(share.sequence)
         else:
             self._end(share.sequence, "error", error)
 

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Items
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Self, Unpack
 
 import numpy as np
@@ -15,9 +16,10 @@ from numpy.typing import NDArray
 
 from assay.errors import RequestError
 from assay.graph.graph import Graph
-from assay.llm import conversation
+from assay.llm import conversation, session
 from assay.llm.answer import Answer, Completion
 from assay.llm.engine import Engine
+from assay.llm.identity import Identity
 from assay.llm.request import Sampling, SamplingFields
 from assay.llm.template import ChatTemplate, Message
 from assay.llm.tokenizer import Tokenizer
@@ -62,12 +64,14 @@ class LanguageModel:
         tokenizer: Tokenizer,
         template: ChatTemplate | None,
         details: Mapping[str, object],
+        identity: Identity,
     ) -> None:
         self.graph = graph
         self.engine = engine
         self.tokenizer = tokenizer
         self.template = template
         self.details = details
+        self.identity = identity
         self._answers: dict[int, Answer] = {}
         self._lock = threading.RLock()
         _models.add(self)
@@ -104,8 +108,7 @@ class LanguageModel:
 
     def stream(self, prompt: str | Items[Message], **sampling: Unpack[SamplingFields]) -> Stream:
         """The answer to a prompt or to a conversation, while it is made. Raises RequestError."""
-        tokens = self._prompt_tokens(prompt) if isinstance(prompt, str) else self._chat_tokens(prompt)
-        return Stream(self, self._admit(tokens, _sampling(sampling)))
+        return Stream(self, self._admit(self._tokens(prompt), _sampling(sampling)))
 
     def generate_batch(self, prompts: Items[str], **sampling: Unpack[SamplingFields]) -> list[Completion]:
         """The answers to several prompts, computed together. Each is the same as alone, bit for bit."""
@@ -129,6 +132,26 @@ class LanguageModel:
         """float32 [len(tokens), vocabulary]: the logits at every position. Raises RequestError."""
         with self._lock:
             return self.engine.logits(tokens)
+
+    def save_session(self, path: str | Path, prompt: str | Items[Message]) -> int:
+        """Compute a prompt or a conversation, as far as that isn't done, and write what the cache holds of it
+        to a file; the number of its tokens. Raises RequestError, FormatError or OSError.
+        """
+        tokens = self._tokens(prompt)
+        self._finish([self._admit(tokens, Sampling(max_tokens=1))])
+        with self._lock:
+            return session.save(Path(path), self.engine, tokens, self.identity)
+
+    def restore_session(self, path: str | Path) -> int:
+        """Take a file of `save_session` into the cache: prompts that begin like its own compute only the
+        rest. The number of its tokens. Raises FormatError when it was made by another model, with other
+        options or another version of numerics, or when it is damaged.
+        """
+        with self._lock:
+            return session.restore(Path(path), self.engine, self.identity)
+
+    def _tokens(self, prompt: str | Items[Message]) -> list[int]:
+        return self._prompt_tokens(prompt) if isinstance(prompt, str) else self._chat_tokens(prompt)
 
     def _prompt_tokens(self, prompt: str) -> list[int]:
         if not isinstance(prompt, str):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from assay.compiler.lower import quantize_activations
@@ -13,6 +13,9 @@ from assay.errors import RequestError
 from assay.graph.graph import Graph
 from assay.kernels.sizes import PAGE
 from assay.llm import engine as engines
+from assay.llm.draft import Draft
+from assay.llm.guesses import Guesser, Guesses, Lookup
+from assay.llm.identity import Identity
 from assay.llm.language_model import LanguageModel
 from assay.llm.options import Options
 from assay.llm.source import Source, open_source
@@ -57,15 +60,35 @@ def design(source: Source, options: Options) -> Design:
     return Design(step, context, pages)
 
 
-def load(path: Path, options: Options, compiled: Compiled, loaded: Loaded) -> LanguageModel:
-    """The model in a GGUF file or a folder, ready to run.
+def load(
+    path: Path, options: Options, compiled: Compiled, loaded: Loaded, draft: Path | None = None
+) -> LanguageModel:
+    """The model in a GGUF file or a folder, ready to run; `draft` is a smaller model that guesses for it.
 
     `compiled` and `loaded` hear of progress: kernels, then bytes of weights. Raises FormatError,
     ContractError, RequestError or HardwareFault.
     """
+    device = Cpu(options.threads)
+    lm = _load(path, options, device, compiled, loaded)
+    guesser: Guesser | None = Lookup() if options.guesses else None
+    if draft:
+        smaller = _load(draft, replace(options, context=None), device, compiled, loaded)
+        if _spelling(smaller) != _spelling(lm):
+            rule, hint = "a draft model with other tokens", "it must be of the same family"
+            raise RequestError(rule, place="draft", want=f"the tokens of {path}", got=str(draft), hint=hint)
+        guesser = Draft(smaller.engine)
+    lm.engine.guesses = Guesses(guesser) if guesser else None
+    return lm
+
+
+def _spelling(lm: LanguageModel) -> list[bytes]:
+    """What each token stands for."""
+    return [*map(lm.tokenizer.token_bytes, range(lm.tokenizer.vocabulary_size))]
+
+
+def _load(path: Path, options: Options, device: Cpu, compiled: Compiled, loaded: Loaded) -> LanguageModel:
     with open_source(path) as source:
         made = design(source, options)
-        device = Cpu(options.threads)
         weights: dict[str, Buffer] = {}
         executor = _executor(made.graph, device, weights, compiled)
         buffers, packs = lay_out(made.graph, source.weights, device)
@@ -77,6 +100,12 @@ def load(path: Path, options: Options, compiled: Compiled, loaded: Loaded) -> La
             template = source.template(tokenizer)
             repacked.result()
         source.release()
+    how = {
+        "activations": options.activations,
+        "cache": "float32" if options.activations == "float32" else "float16",
+        "parameters": source.model,
+    }
+    identity = Identity(path, how)
     engine = engines.Engine(
         executor,
         pages=made.pages,
@@ -84,15 +113,11 @@ def load(path: Path, options: Options, compiled: Compiled, loaded: Loaded) -> La
         vocabulary=source.model.vocabulary,
         ends=tokenizer.end_ids,
         budget=engines.BUDGET if options.budget is None else options.budget,
+        root=identity.root,
+        prefix_cache=options.prefix_cache,
     )
-    details = {
-        "path": str(path),
-        "activations": options.activations,
-        "cache": "float32" if options.activations == "float32" else "float16",
-        "threads": options.threads,
-        "parameters": source.model,
-    }
-    return LanguageModel(made.graph, engine, tokenizer, template, details)
+    details = {"path": str(path), **how, "threads": options.threads}
+    return LanguageModel(made.graph, engine, tokenizer, template, details, identity)
 
 
 def _executor(graph: Graph, device: Cpu, weights: Mapping[str, Buffer], compiled: Compiled) -> Executor:

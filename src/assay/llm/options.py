@@ -25,6 +25,8 @@ class Options:
     cache_tokens: int | None = None
     budget: int | None = None
     threads: int = 1
+    guesses: bool = True
+    prefix_cache: bool = True
 
     def __post_init__(self) -> None:
         if self.activations not in ACTIVATIONS:
@@ -40,3 +42,7 @@ class Options:
             if value is not None:
                 integer(name, value, low, high)
         integer("threads", self.threads, 1, MOST_THREADS)
+        for name in ("guesses", "prefix_cache"):
+            if type(value := getattr(self, name)) is not bool:
+                got = repr(value)[:80]
+                raise RequestError("not a truth value", place=name, want="True or False", got=got)

@@ -33,12 +33,13 @@ class _Entry:
 
 
 class Prefixes:
-    """Finds the pages that hold the beginning of a prompt. `copy` copies the first page to the second.
+    """Finds the pages that hold the beginning of a prompt. `copy` copies the first page to the second; None:
+    nothing is to be found.
 
     Whole pages are shared; of one that is only partly of use, or still being filled, a copy is made.
     """
 
-    def __init__(self, pages: int, copy: Callable[[int, int], None]) -> None:
+    def __init__(self, pages: int, copy: Callable[[int, int], None] | None) -> None:
         self.pages = Pages(pages, self._forget)
         self._copy = copy
         self._entries: dict[int, _Entry] = {}
@@ -46,16 +47,16 @@ class Prefixes:
 
     def cached(self, sequence: Sequence) -> int:
         """The number of the sequence's tokens, from the first on, that `attach` would find now."""
-        return self._find(sequence)[1]
+        return self.find(sequence.key, sequence.tokens, sequence.length - 1)[1]
 
     def attach(self, sequence: Sequence) -> None:
         """Let a sequence without pages hold those that have its beginning, all but its last token at most."""
-        found, length = self._find(sequence)
+        found, length = self.find(sequence.key, sequence.tokens, sequence.length - 1)
         whole = length // PAGE
         for page in found[:whole]:
             self.pages.share(page)
             sequence.take(page)
-            sequence.whole, sequence.key = sequence.whole + 1, self._key(sequence)
+            self._advance(sequence)
         if length % PAGE:
             sequence.take(self._own(found[whole]))
         sequence.computed = length
@@ -63,16 +64,19 @@ class Prefixes:
 
     def publish(self, sequence: Sequence) -> None:
         """Let others find what is computed of a sequence."""
+        if self._copy is None:
+            return
         while (sequence.whole + 1) * PAGE <= sequence.computed:
             self._enter(sequence, PAGE)
-            sequence.whole, sequence.key = sequence.whole + 1, self._key(sequence)
+            self._advance(sequence)
         if sequence.computed % PAGE:
             self._enter(sequence, sequence.computed % PAGE)
 
-    def _find(self, sequence: Sequence) -> tuple[list[int], int]:
-        """Pages that hold the beginning of a sequence that has none yet, and how many of its tokens."""
-        tokens, most = sequence.tokens, sequence.length - 1
-        key, pages, length = sequence.key, [], 0
+    def find(self, key: bytes, tokens: Items[int], most: int) -> tuple[list[int], int]:
+        """Pages that hold the beginning of these tokens behind those that `key` stands for, and how many, at
+        most `most`.
+        """
+        pages, length = list[int](), 0
         while length < most:
             best, common = -1, 0
             for page in self._at.get((key, tokens[length]), ()):
@@ -90,6 +94,7 @@ class Prefixes:
 
     def _own(self, source: int) -> int:
         """A page to write to, with what lies in `source`: a copy, or itself if there is no other one."""
+        assert self._copy is not None
         if self.pages.free == 1 and self.pages.idle(source):
             return self.pages.allocate()
         self.pages.share(source)
@@ -117,10 +122,12 @@ class Prefixes:
         if not self._at[place]:
             del self._at[place]
 
-    def _key(self, sequence: Sequence) -> bytes:
-        """The key up to the sequence's last whole page."""
-        end = sequence.whole * PAGE
-        return page_key(sequence.key, sequence.tokens[end - PAGE : end])
+    @staticmethod
+    def _advance(sequence: Sequence) -> None:
+        """One more of the sequence's pages is whole."""
+        first = sequence.whole * PAGE
+        sequence.key = page_key(sequence.key, sequence.tokens[first : first + PAGE])
+        sequence.whole += 1
 
 
 def page_key(before: bytes, tokens: Items[int]) -> bytes:

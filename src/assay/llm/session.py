@@ -1,0 +1,98 @@
+"""A session as a file: the cache's pages of a prompt, to be taken up by the same model later.
+
+The file is GGUF: what the bits depend on and the tokens are its metadata, the states' pages its tensors.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.errors import FormatError, RequestError
+from assay.formats.gguf import GgufFile, open_gguf
+from assay.formats.gguf_writer import Row, write_gguf
+from assay.kernels.sizes import PAGE
+from assay.llm.engine import Engine
+from assay.llm.identity import Identity
+
+FORM = "assay.session"
+
+
+def save(path: Path, engine: Engine, tokens: list[int], identity: Identity) -> int:
+    """Write what the cache holds of `tokens` and return how many these are. Raises RequestError when it holds
+    nothing of them.
+    """
+    pages, count = engine.prefixes.find(engine.root, tokens, len(tokens))
+    if not count:
+        raise RequestError("nothing of this prompt is in the cache", place="prompt", hint="generate from it")
+    stored = np.array(tokens[:count], np.int32)
+    rows, data = list[Row](), sha256(stored.data)
+    for name, memory in zip(engine.executor.graph.states, engine.memory, strict=True):
+        kind = engine.executor.graph.types[name]
+        shape = (len(pages), *(dim.at({}) for dim in kind.shape[1:]))
+        raw = memory[pages].reshape(-1)
+        data.update(raw.data)
+        rows.append((name, kind.dtype, shape, raw))
+    metadata = {f"session.{name}": value for name, value in identity.how.items()}
+    write_gguf(
+        path,
+        {
+            "general.architecture": FORM,
+            **metadata,
+            "session.model": identity.digest(),
+            "session.data": data.hexdigest(),
+            "session.tokens": stored,
+        },
+        rows,
+    )
+    return count
+
+
+def restore(path: Path, engine: Engine, identity: Identity) -> int:
+    """Put a session's pages into the cache and return how many tokens they hold. Raises FormatError for what
+    isn't a session of this model, run in this way.
+    """
+    with open_gguf(path) as file:
+        wanted = {f"session.{name}": value for name, value in identity.how.items()}
+        for key, want in {"general.architecture": FORM, **wanted, "session.model": identity.digest()}.items():
+            got = file.expect(key, str)
+            if got != want:
+                place = f"{path} › key {key!r}"
+                raise FormatError("a session of another kind", place=place, want=want[:200], got=got[:200])
+        tokens = _tokens(file, engine)
+        memory = [
+            _pages(file, name, engine, -(-len(tokens) // PAGE)) for name in engine.executor.graph.states
+        ]
+        data = sha256(np.array(tokens, np.int32).data)
+        for raw in memory:
+            data.update(raw.data)
+        if data.hexdigest() != file.expect("session.data", str):
+            raise FormatError("a session's data are damaged", place=str(path), hint="save it again")
+        engine.fill(tokens, memory)
+    return len(tokens)
+
+
+def _tokens(file: GgufFile, engine: Engine) -> list[int]:
+    stored = file.expect("session.tokens", np.ndarray)
+    most = min(engine.context, engine.pages.free * PAGE)
+    fits = stored.dtype == np.int32 and 0 < len(stored) <= most
+    if not fits or stored.min() < 0 or stored.max() >= engine.vocabulary:
+        want = f"1 to {most} tokens below {engine.vocabulary}"
+        place, got = f"{file.path} › key 'session.tokens'", f"{len(stored)} of {stored.dtype}"
+        raise FormatError("a session that doesn't fit", place=place, want=want, got=got)
+    found: list[int] = stored.tolist()
+    return found
+
+
+def _pages(file: GgufFile, name: str, engine: Engine, count: int) -> NDArray[np.uint8]:
+    """uint8 [pages, bytes] of one state."""
+    info, kind = file.tensor(name), engine.executor.graph.types[name]
+    shape = (count, *(dim.at({}) for dim in kind.shape[1:]))
+    if info.dtype is not kind.dtype or info.shape != shape:
+        place, want = f"{file.path} › tensor {name!r}", f"{kind.dtype}{list(shape)}"
+        got = f"{info.dtype}{list(info.shape)}"
+        raise FormatError("a session that doesn't fit", place=place, want=want, got=got)
+    return file.raw(name).reshape(count, -1)

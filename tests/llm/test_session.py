@@ -1,0 +1,88 @@
+"""Sessions on disk: what is saved is taken up by the same model only, and nothing damaged is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import assay
+from assay.errors import AssayError, FormatError, RequestError
+from llm import tiny
+
+Load = Callable[[], assay.LanguageModel]
+PROMPT = "ab cab\nb" * 12
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return tiny.write(tmp_path / "tiny.gguf")
+
+
+def test_a_session_is_taken_up_where_it_was_left(model: Path, tmp_path: Path) -> None:
+    first = assay.load(model, threads=1)
+    wanted = first.generate(PROMPT, max_tokens=5)
+    saved = first.save_session(tmp_path / "a.session", PROMPT)
+    again = assay.load(model, threads=1)
+    assert again.restore_session(tmp_path / "a.session") == saved == wanted.usage.prompt_tokens
+    found = again.generate(PROMPT, max_tokens=5)
+    assert found.timings.cached_tokens == saved - 1
+    assert (found.tokens, found.logprobs) == (wanted.tokens, wanted.logprobs)
+    again.engine.check_integrity()
+
+
+def test_a_prompt_that_nobody_computed_is_computed_first(model: Path, tmp_path: Path) -> None:
+    lm = assay.load(model, threads=1)
+    assert lm.save_session(tmp_path / "a.session", PROMPT) == len(lm.tokenizer.encode(PROMPT))
+    with assay.load(model, threads=1, prefix_cache=False) as other:
+        with pytest.raises(RequestError, match="nothing of this prompt is in the cache"):
+            other.save_session(tmp_path / "b.session", PROMPT)
+
+
+def test_another_model_or_another_way_to_run_it_is_refused(model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a.session"
+    assay.load(model, threads=1).save_session(path, PROMPT)
+    tensors = tiny.shapes()
+    other = tiny.write(tmp_path / "other.gguf", {"general.name": "tiny"}, dict(reversed(tensors.items())))
+    for lm, key in (
+        (assay.load(model, threads=1, activations="float32"), "session.activations"),
+        (assay.load(other, threads=1), "session.model"),
+    ):
+        with pytest.raises(FormatError, match="a session of another kind") as refused:
+            lm.restore_session(path)
+        assert refused.value.place == f"{path} › key {key!r}"
+        lm.engine.check_integrity()
+    with pytest.raises(FormatError):
+        assay.load(model, threads=1).restore_session(model)
+
+
+def test_a_model_file_that_changed_is_refused(model: Path, tmp_path: Path) -> None:
+    lm = assay.load(model, threads=1)
+    tiny.write(model)
+    with pytest.raises(FormatError, match="a file was changed since it was loaded"):
+        lm.save_session(tmp_path / "a.session", PROMPT)
+    assert not (tmp_path / "a.session").exists()
+
+
+def test_damage_anywhere_is_refused(model: Path, tmp_path: Path) -> None:
+    """Each of 200 bytes changed, and cuts: never another answer, and the books stay right."""
+    path, lm = tmp_path / "a.session", assay.load(model, threads=1)
+    lm.save_session(path, PROMPT)
+    whole, rng = path.read_bytes(), np.random.default_rng(4)
+    for at in rng.integers(0, len(whole), 200):
+        damaged = bytearray(whole)
+        damaged[at] ^= 1 << int(rng.integers(8))
+        path.write_bytes(damaged)
+        try:
+            lm.restore_session(path)
+        except AssayError:
+            pass
+        lm.engine.check_integrity()
+    for cut in rng.integers(0, len(whole), 20):
+        path.write_bytes(whole[:cut])
+        with pytest.raises(FormatError):
+            lm.restore_session(path)
+    wanted = assay.load(model, threads=1).generate(PROMPT, max_tokens=5)
+    assert lm.generate(PROMPT, max_tokens=5).tokens == wanted.tokens
