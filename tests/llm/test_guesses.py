@@ -14,14 +14,15 @@ from assay.llm import guesses
 from assay.llm.guesses import Guesses, Lookup
 from assay.llm.language_model import LanguageModel
 from assay.llm.request import Sampling
-from assay.llm.sequence import State
 from assay.llm.sequence import Sequence as Request
+from assay.llm.sequence import State
 from assay.runtime.cpu import Cpu
 from assay.tensor.dtype import F16, F32, Q8_0
 from llm import tiny
 from llm.small import Small
 
 Load = Callable[..., LanguageModel]
+FRANCE = "The capital of France is"
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +82,6 @@ def test_a_repetitive_text_takes_fewer_steps_and_has_the_same_bits(load: Load) -
         before = lm.engine.steps
         answer = lm.generate(prompt, max_tokens=80)
         found[on] = (answer.tokens, answer.logprobs)
-        print(lm.engine.steps - before)
         if on:
             assert lm.engine.steps - before < 50
     assert found[True] == found[False]
@@ -141,9 +141,9 @@ def test_a_draft_model_guesses(smollm2_path: Path, load: Load) -> None:
     plain = load(guesses=False)
     for sampling in ({}, {"temperature": 0.8, "seed": 3}):
         before = lm.engine.steps
-        drafted = lm.generate("The capital of France is", max_tokens=40, **sampling)  # type: ignore[arg-type]
+        drafted = lm.generate(FRANCE, max_tokens=40, **sampling)  # type: ignore[arg-type]
         steps = lm.engine.steps - before
-        alone = plain.generate("The capital of France is", max_tokens=40, **sampling)  # type: ignore[arg-type]
+        alone = plain.generate(FRANCE, max_tokens=40, **sampling)  # type: ignore[arg-type]
         assert (drafted.tokens, drafted.logprobs) == (alone.tokens, alone.logprobs)
         assert steps <= 1 + len(drafted.tokens) // 3
     lm.close()
