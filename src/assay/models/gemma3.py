@@ -43,7 +43,8 @@ def _ropes(config: Config, head_dim: int) -> tuple[Rope, Rope]:
 
 
 def from_gguf(keys: Hyperparameters) -> Decoder:
-    """The shape that a GGUF file says."""
+    """The shape that a GGUF file says. What it says of images is set aside: their tensors aren't in it."""
+    keys.aside("mm.", "vision.")
     model = gemma2.like_gguf(keys, largest=62, period=PERIOD, window=0, caps=(0.0, 0.0))
     base = keys.number("rope.freq_base_swa", 1.0, GREATEST, LOCAL)
     return _mixed(model, model.ropes[0], Rope(base, model.head_dim // 2, "halves"))

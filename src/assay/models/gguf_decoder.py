@@ -74,12 +74,13 @@ def _turned(keys: Hyperparameters, model: Decoder, pairing: str) -> Decoder:
     keys.either("rope.scaling.finetuned")
     trained = keys.integer("rope.scaling.original_context_length", 2, POSITIONS, model.context)
     long = keys.vector("rope_factors_long.weight", turned // 2)
+    factors = keys.file.tensor("rope_factors_short.weight").name if long else "rope_freqs.weight"
     rope = Rope(
         keys.number("rope.freq_base", 1.0, GREATEST, 10000.0),
         turned // 2,
         pairing,
         linear,
-        divisors=keys.vector("rope_factors_short.weight" if long else "rope_freqs.weight", turned // 2),
+        divisors=keys.vector(factors, turned // 2),
         magnitude=keys.number("rope.scaling.attn_factor", 2.0**-20, 2.0**20, 1.0),
     )
     context = min(model.context, int(trained * linear))

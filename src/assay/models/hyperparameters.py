@@ -58,6 +58,11 @@ class Hyperparameters:
         """A flag that may be left out, and changes nothing whichever it is."""
         self.file.expect(self._key(name), bool, True)
 
+    def aside(self, *prefixes: str) -> None:
+        """Keys that begin so are about a part that isn't run."""
+        own = tuple(self._prefix + prefix for prefix in prefixes)
+        self._known.update(key for key in self.file.metadata if key.startswith(own))
+
     def vector(self, tensor: str, size: int) -> tuple[float, ...]:
         """The positive numbers of a small tensor, none where the file hasn't got it."""
         if tensor not in self.file.tensors:

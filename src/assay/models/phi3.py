@@ -15,7 +15,7 @@ GATE_UP = ("ffn_gate", "ffn_up")
 
 
 def from_gguf(keys: Hyperparameters) -> Decoder:
-    """The shape that a GGUF file says."""
+    """The shape that a GGUF file says, its window too, as transformers sees it (llama.cpp leaves it out)."""
     model = gguf_decoder.like(keys)
     window = keys.integer("attention.sliding_window", 0, MOST, 0)
     return replace(model, windows=(window,) * model.layers)
