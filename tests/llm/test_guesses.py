@@ -58,7 +58,7 @@ def test_trust_grows_with_success_and_rests_after_failures() -> None:
     for _ in range(4):
         counts.append(len(offers.offer([sequence])[sequence]))
         offers.learn(sequence, counts[-1], counts[-1])
-    assert counts == [guesses.FIRST, 4, guesses.MOST, guesses.MOST]
+    assert counts == [guesses.FIRST, guesses.MOST, guesses.MOST, guesses.MOST]
     pauses = []
     for _ in range(8):
         offers.offer([sequence])
