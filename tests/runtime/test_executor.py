@@ -156,6 +156,18 @@ def test_buckets_share_an_arena_and_change_no_bit(device: Cpu) -> None:
     assert executor._arena is arena and executor.runs == 10
 
 
+def test_the_arena_holds_every_plan_and_the_scratch_of_each_thread(device: Cpu) -> None:
+    """With plans so near to each other in size that one's scratch is more than the next one's growth."""
+    graph, weights = two_maps()
+    sizes = range(1, 65)
+    executor = Executor(graph, device, load(graph, Raw(weights), device), {}, {"T": sizes})
+    for count in sizes:
+        result(executor, rows(count))
+        plan = executor.plan({"T": count})
+        assert executor._arena is not None and plan.scratch > 0
+        assert executor._arena.nbytes >= plan.arena + plan.scratch * device.team.nthreads
+
+
 def test_outputs_are_views_that_the_next_run_overwrites(device: Cpu) -> None:
     executor = executor_of(device)
     name = executor.graph.outputs[-1]
