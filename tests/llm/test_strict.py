@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import assay
 from assay.compiler.lower import quantize_activations
-from assay.errors import ContractError, FormatError
+from assay.errors import ContractError, FormatError, PrecisionOverflow
 from assay.formats.gguf import open_gguf
 from assay.formats.gguf_types import MetadataValue
 from assay.graph.graph import Graph
@@ -264,6 +264,19 @@ def test_a_weight_that_is_not_finite(tmp_path: Path, name: str) -> None:
         assay.load(tmp_path / "m.gguf", threads=1)
     assert caught.value.place == f"{tmp_path / 'm.gguf'} › tensor {name}"
     assert caught.value.rule == "a weight that isn't finite"
+
+
+@pytest.mark.parametrize(("name", "activations"), [("output_norm", "float32"), ("blk.0.attn_norm", "int8")])
+def test_a_model_that_cannot_say_a_token(tmp_path: Path, name: str, activations: str) -> None:
+    """Every weight is finite, and what comes of them is not: loading ends with a token that is tried."""
+    with open_gguf(tiny.write(tmp_path / "m.gguf")) as file:
+        info = file.tensor(f"{name}.weight")
+    content = bytearray((tmp_path / "m.gguf").read_bytes())
+    content[info.offset : info.offset + info.nbytes] = np.full(32, 3e38, np.float32).tobytes()
+    (tmp_path / "m.gguf").write_bytes(content)
+    with pytest.raises((FormatError, PrecisionOverflow)) as caught:
+        assay.load(tmp_path / "m.gguf", threads=1, activations=activations)
+    assert caught.value.place.startswith(str(tmp_path / "m.gguf")) and caught.value.hint
 
 
 # Anything -------------------------------------------------------------------------------------------------

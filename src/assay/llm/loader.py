@@ -8,8 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from assay.compiler.lower import quantize_activations
-from assay.errors import RequestError
+from assay.errors import FormatError, PrecisionOverflow, RequestError
 from assay.graph.graph import Graph
 from assay.kernels.sizes import PAGE
 from assay.llm import engine as engines
@@ -116,8 +118,20 @@ def _load(path: Path, options: Options, device: Cpu, compiled: Compiled, loaded:
         root=identity.root,
         prefix_cache=options.prefix_cache,
     )
+    _try(engine, path)
     details = {"path": str(path), **how, "threads": options.threads}
     return LanguageModel(made.graph, engine, tokenizer, template, details, identity)
+
+
+def _try(engine: engines.Engine, path: Path) -> None:
+    """A token's logits, thrown away: what can't compute one is damaged, whatever its weights look like."""
+    try:
+        logits = engine.logits([0])
+    except PrecisionOverflow as error:
+        raise error.at(str(path)) from None
+    if not np.isfinite(logits).all():
+        hint = "the weights are damaged: fetch the file again"
+        raise FormatError("logits that are not finite", place=str(path), hint=hint)
 
 
 def _executor(graph: Graph, device: Cpu, weights: Mapping[str, Buffer], compiled: Compiled) -> Executor:
