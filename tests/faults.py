@@ -57,6 +57,22 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
         ),
     ),
     (
+        "tests/llm/test_gguf_architectures.py tests/llm/test_configs.py",
+        (
+            ("models/llama.py", '(keys, "neighbours")', '(keys, "halves")'),
+            ("models/llama.py", "magnitude=rounded(magnitude)", "magnitude=1.0"),
+            ("models/phi3.py", '("ffn_gate", "ffn_up")', '("ffn_up", "ffn_gate")'),
+            ("models/gguf_decoder.py", "        linear,\n", "        1.0,\n"),
+            ("models/gguf_decoder.py", "int(trained * linear)", "trained"),
+            ("models/gguf_decoder.py", "SHORT if long else", "LONG if long else"),
+            ("models/decoder_graph.py", "if rope.magnitude == 1.0:", "if rope.magnitude:"),
+            ("models/gemma2.py", "if model.layers == largest", "if model.layers >= largest"),
+            ("models/gemma3.py", "local if model.window(layer) else wide", "wide"),
+            ("models/shape.py", "layer % period < period - 1", "layer % period"),
+            ("models/hyperparameters.py", "(values > 0)", "(values >= 0)"),
+        ),
+    ),
+    (
         "tests/llm/test_small.py -k transformers",
         (
             ("models/gemma2.py", "norms_plus=1.0", "norms_plus=0.0"),

@@ -128,6 +128,7 @@ def test_published_keys_change_nothing(tmp_path: Path, name: str) -> None:
         ("phi3", {}, "0.ffn_up.weight", "tensor 'blk.0.ffn_up.weight'"),
         ("phi3-long", {}, "factors_short.weight", "tensor 'rope_factors_short.weight'"),
         ("phi3-long", {}, "factors_long.weight", "tensor 'rope_factors_short.weight'"),
+        ("phi3", {"phi3.rope.scaling.type": "longrope"}, " ", "tensor 'rope_factors_long.weight'"),
         ("gpt2", {}, "position_embd.weight", "tensor 'position_embd.weight'"),
         ("gpt2", {"gpt2.rope.freq_base": 10000.0}, " ", "key 'gpt2.rope.freq_base'"),
         ("qwen2", {"qwen2.attention.sliding_window": 4096}, " ", "key 'qwen2.attention.sliding_window'"),

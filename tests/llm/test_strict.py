@@ -86,7 +86,6 @@ def test_the_file_as_it_is_loads_and_answers(tmp_path: Path) -> None:
         ("rope.scale_linear", math.inf, "a number from 1 to 1.04858e+06"),
         ("rope.scaling.attn_factor", 0.0, "a number from 9.53674e-07 to 1.04858e+06"),
         ("rope.scaling.original_context_length", 1, "an integer from 2 to 1048576"),
-        ("rope.scaling.finetuned", "no", "bool"),
         ("context_length", 1, "an integer from 2 to 1048576"),
         ("context_length", 2**21, "an integer from 2 to 1048576"),
         ("attention.layer_norm_rms_epsilon", 0.0, "a number from 1.17549e-38 to 1"),

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from assay.errors import FormatError
 from assay.formats.strict_json import JsonValue
 from assay.formats.tensors import quoted
+from assay.models.shape import GREATEST, LEAST_NORMAL, rounded
 
 
 class Config:
@@ -67,6 +68,14 @@ class Config:
         if not isinstance(value, list) or len(value) != count or any(each not in choices for each in value):
             raise self.error(name, f"{count} of {', '.join(choices)}", value)
         return [str(each) for each in value]
+
+    def numbers(self, name: str, count: int) -> tuple[float, ...]:
+        """A list of `count` positive numbers, rounded to float32."""
+        found = self._fields.get(name)
+        if not isinstance(found, list) or len(found) != count:
+            raise self.error(name, f"{count} numbers", "something else")
+        within = Config(dict(zip(map(str, range(count)), found, strict=True)), f"{self._place} › {name}")
+        return tuple(rounded(within.number(str(n), LEAST_NORMAL, GREATEST)) for n in range(count))
 
     def inner(self, name: str) -> Config | None:
         """An object within; None where the field is missing."""

@@ -13,7 +13,7 @@ from assay.graph.graph import Graph
 from assay.kernels.sizes import PAGE
 from assay.models.decoder import Decoder, weights
 from assay.models.rope import Rope, frequencies
-from assay.models.shape import inverse_root
+from assay.models.shape import inverse_root, rounded
 from assay.ops.builder import Builder
 from assay.tensor.dtype import F32, I32, I64, DType
 
@@ -168,7 +168,7 @@ class _Step:
     def _capped(self, logits: str) -> str:
         """cap · tanh(logits / cap)."""
         b, cap = self.b, self.model.logit_cap
-        x = b.op("scale", logits, name="logits.down", output="logits.down", factor=float(np.float32(1 / cap)))
+        x = b.op("scale", logits, name="logits.down", output="logits.down", factor=rounded(1 / cap))
         x = b.op("tanh", x, name="logits.tanh", output="logits.tanh")
         return b.op("scale", x, name="logits.cap", output="logits", factor=cap)
 

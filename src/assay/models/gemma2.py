@@ -35,9 +35,10 @@ def like(config: Config, name: str) -> Decoder:
     """What configs of this family say alike."""
     config.neutral("attention_bias", False)
     config.neutral("use_bidirectional_attention", False)
-    model = llama.like(config, name, tied=True)
+    kinds = llama.ACTIVATIONS
+    active = kinds[config.choice("hidden_activation", tuple(kinds), "gelu_pytorch_tanh")]
     scalar = config.number("query_pre_attn_scalar", 1.0, 2.0**20, 256.0)
-    return scaled(model, scalar)
+    return scaled(replace(llama.like(config, name, tied=True), activation=active), scalar)
 
 
 def from_gguf(keys: Hyperparameters) -> Decoder:

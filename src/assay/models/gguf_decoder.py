@@ -25,6 +25,7 @@ NAMES = Names(
     context="context_length",
     epsilon="attention.layer_norm_rms_epsilon",
 )
+LONG, SHORT = "rope_factors_long.weight", "rope_factors_short.weight"
 LAYOUT = "Meta AI original pth"
 """What old converters call the order of rows that rotates neighbours."""
 
@@ -71,16 +72,16 @@ def _turned(keys: Hyperparameters, model: Decoder, pairing: str) -> Decoder:
     kind = keys.choice("rope.scaling.type", ("none", "linear", "longrope"), "linear")
     most = 2.0**20 if kind == "linear" else 1.0
     linear = keys.number("rope.scaling.factor", 1.0, most, keys.number("rope.scale_linear", 1.0, most, 1.0))
-    keys.either("rope.scaling.finetuned")
+    keys.aside("rope.scaling.finetuned")
     trained = keys.integer("rope.scaling.original_context_length", 2, POSITIONS, model.context)
-    long = keys.vector("rope_factors_long.weight", turned // 2)
-    factors = keys.file.tensor("rope_factors_short.weight").name if long else "rope_freqs.weight"
+    long = keys.vector(LONG, turned // 2, required=kind == "longrope")
+    factors = SHORT if long else "rope_freqs.weight"
     rope = Rope(
         keys.number("rope.freq_base", 1.0, GREATEST, 10000.0),
         turned // 2,
         pairing,
         linear,
-        divisors=keys.vector(factors, turned // 2),
+        divisors=keys.vector(factors, turned // 2, required=bool(long)),
         magnitude=keys.number("rope.scaling.attn_factor", 2.0**-20, 2.0**20, 1.0),
     )
     context = min(model.context, int(trained * linear))

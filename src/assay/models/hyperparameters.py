@@ -54,18 +54,14 @@ class Hyperparameters:
             raise self.error(name, " or ".join(choices), quoted(value))
         return value
 
-    def either(self, name: str) -> None:
-        """A flag that may be left out, and changes nothing whichever it is."""
-        self.file.expect(self._key(name), bool, True)
-
     def aside(self, *prefixes: str) -> None:
-        """Keys that begin so are about a part that isn't run."""
+        """Keys that begin so change nothing: they are about a part that isn't run, or about the past."""
         own = tuple(self._prefix + prefix for prefix in prefixes)
         self._known.update(key for key in self.file.metadata if key.startswith(own))
 
-    def vector(self, tensor: str, size: int) -> tuple[float, ...]:
-        """The positive numbers of a small tensor, none where the file hasn't got it."""
-        if tensor not in self.file.tensors:
+    def vector(self, tensor: str, size: int, required: bool) -> tuple[float, ...]:
+        """The positive numbers of a small tensor, none where the file hasn't got it and needn't."""
+        if tensor not in self.file.tensors and not required:
             return ()
         info = self.file.tensor(tensor)
         hold({tensor: info}, {tensor: Wanted((size,), VECTORS)}, str(self.file.path))

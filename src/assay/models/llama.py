@@ -12,8 +12,8 @@ from assay.models.config import Config
 from assay.models.decoder import Decoder, weights
 from assay.models.hyperparameters import Hyperparameters
 from assay.models.parts import Part
-from assay.models.rope import Llama3, Rope
-from assay.models.shape import GREATEST, MOST, Names, sized
+from assay.models.rope import Llama3, Rope, lengthened
+from assay.models.shape import GREATEST, MOST, Names, rounded, sized
 
 NAMES = Names(
     layers="num_hidden_layers",
@@ -29,6 +29,8 @@ NAMES = Names(
 
 BIASES = frozenset((*QKV, "attn_output", "ffn_gate", "ffn_up", "ffn_down"))
 """Those that a llama may have."""
+LONG = ("longrope", "su")
+"""Two names of one rule."""
 ACTIVATIONS = {"silu": "silu", "gelu_pytorch_tanh": "gelu_tanh", "gelu_new": "gelu_tanh", "gelu": "gelu"}
 LAYER = {
     "attn_norm": "input_layernorm",
@@ -65,19 +67,19 @@ def like(config: Config, name: str, tied: bool = False) -> Decoder:
     model = sized(config, NAMES, name, config.integer("vocab_size", 1, MOST))
     config.neutral("pretraining_tp", 1)
     activation = "hidden_act" if config.has("hidden_act") else "hidden_activation"
+    rules = config.inner("rope_parameters") or config.inner("rope_scaling")  # as older files say it
+    holder = rules if rules and rules.has("rope_theta") else config
+    if rules and _kind(rules, *LONG) in LONG:
+        rope, model = _long(config, rules, ruled_rope(holder, None, model.head_dim), model)
+    else:
+        rope = ruled_rope(holder, rules, model.head_dim)
     return replace(
         model,
-        ropes=(rope(config, model.head_dim),) * model.layers,
+        ropes=(rope,) * model.layers,
         tied=config.flag("tie_word_embeddings", tied),
         activation=ACTIVATIONS[config.choice(activation, tuple(ACTIVATIONS), "silu")],
         windows=windows(config, model.layers),
     )
-
-
-def rope(config: Config, head_dim: int) -> Rope:
-    """Rotary positions: `rope_parameters`, or of older files `rope_theta` and `rope_scaling`."""
-    rules = config.inner("rope_parameters") or config.inner("rope_scaling")
-    return ruled_rope(rules if rules and rules.has("rope_theta") else config, rules, head_dim)
 
 
 def ruled_rope(holder: Config, rules: Config | None, head_dim: int, base: float = 10000.0) -> Rope:
@@ -90,8 +92,7 @@ def ruled_rope(holder: Config, rules: Config | None, head_dim: int, base: float 
     made = Rope(base, pairs, "halves")
     if rules is None:
         return made
-    field = "rope_type" if rules.has("rope_type") else "type"
-    kind = rules.choice(field, ("default", "linear", "llama3"), "default")
+    kind = _kind(rules)
     if kind == "default":
         return made
     factor = rules.number("factor", 1.0, 2.0**20)
@@ -102,6 +103,22 @@ def ruled_rope(holder: Config, rules: Config | None, head_dim: int, base: float 
         raise rules.error("low_freq_factor", f"less than high_freq_factor {high}", low)
     original = rules.integer("original_max_position_embeddings", 1, POSITIONS)
     return replace(made, llama3=Llama3(factor, low, high, original))
+
+
+def _kind(rules: Config, *more: str) -> str:
+    field = "rope_type" if rules.has("rope_type") else "type"
+    return rules.choice(field, ("default", "linear", "llama3", *more), "default")
+
+
+def _long(config: Config, rules: Config, rope: Rope, model: Decoder) -> tuple[Rope, Decoder]:
+    """Of divisors for short and for long contexts those for short ones, which the model's context then is."""
+    holder = rules if rules.has("original_max_position_embeddings") else config
+    trained = holder.integer("original_max_position_embeddings", 2, POSITIONS)
+    factor = rules.number("factor", 1.0, 2.0**20, max(1.0, model.context / trained))
+    magnitude = rules.number("attention_factor", 2.0**-20, 2.0**20, lengthened(factor, trained))
+    rules.numbers("long_factor", rope.pairs)
+    rope = replace(rope, divisors=rules.numbers("short_factor", rope.pairs), magnitude=rounded(magnitude))
+    return rope, replace(model, context=min(model.context, trained))
 
 
 def windows(config: Config, layers: int) -> tuple[int, ...]:

@@ -46,6 +46,14 @@ def frequencies(rope: Rope) -> NDArray[np.float32]:
     return np.array([np.float32(float(value)) for value in exact], np.float32)
 
 
+def lengthened(factor: float, trained: int) -> float:
+    """√(1 + ln factor / ln trained): by how much LongRoPE lengthens what is rotated, for a context so many
+    times the one that the model was trained on.
+    """
+    share = _DIGITS.divide(_DIGITS.ln(Decimal(factor)), _DIGITS.ln(Decimal(trained)))
+    return float(_DIGITS.sqrt(_DIGITS.add(Decimal(1), share)))
+
+
 def _frequency(rope: Rope, pair: int) -> Decimal:
     exponent = _DIGITS.divide(Decimal(-pair), Decimal(rope.pairs))
     plain = _DIGITS.power(Decimal(rope.base), exponent)

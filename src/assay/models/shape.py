@@ -84,6 +84,11 @@ def _head_dim(fields: Fields, names: Names, hidden: int, heads: int) -> int:
     return given
 
 
+def rounded(value: float) -> float:
+    """The nearest float32."""
+    return float(np.float32(value))
+
+
 def root(value: float) -> float:
     """√value, rounded to float32."""
     return float(np.sqrt(np.float32(value)))
