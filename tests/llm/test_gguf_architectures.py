@@ -20,11 +20,13 @@ from assay.errors import FormatError, RequestError
 from assay.formats.gguf import open_gguf
 from assay.formats.gguf_types import MetadataValue
 from assay.formats.gguf_writer import Row, write_gguf
+from assay.formats.quant import quantise
 from assay.llm import loader
+from assay.llm.language_model import LanguageModel
 from assay.llm.options import Options
 from assay.llm.source import open_source
 from assay.models.decoder import Decoder, weights
-from assay.tensor.dtype import F32
+from assay.tensor.dtype import F32, Q8_0
 from llm.converted import GOLDEN, LENGTH, MODELS, POSITIONS, write
 
 Changes: TypeAlias = "Mapping[str, MetadataValue | np.generic | None]"
@@ -69,6 +71,38 @@ def changed(path: Path, name: str, changes: Changes, drop: str = " ") -> Path:
     kept = {key: value for key, value in {**metadata, **changes}.items() if value is not None}
     write_gguf(path, kept, [row for row in rows if not row[0].endswith(drop)])
     return path
+
+
+def quantised(path: Path, name: str) -> LanguageModel:
+    """The file with all maps in blocks, loaded."""
+    metadata, rows = content(name)
+    blocks: list[Row] = []
+    for each, dtype, shape, raw in rows:
+        in_blocks = len(shape) == 2 and shape[1] % 32 == 0 and "embd" not in each
+        values = np.frombuffer(raw, np.float32).reshape(shape)
+        blocks.append((each, Q8_0, shape, quantise(values, Q8_0)) if in_blocks else (each, dtype, shape, raw))
+    write_gguf(path, metadata, blocks)
+    return assay.load(path, threads=2, cache_tokens=256)
+
+
+def test_blocks_side_by_side_are_the_same_blocks(tmp_path: Path) -> None:
+    """Rows are cut out of a wider tensor whole, so that no bit differs."""
+    tokens = np.load(GOLDEN / "qwen2" / "tokens.npy")[:40].tolist()
+    with (
+        quantised(tmp_path / "m.gguf", "qwen2") as alone,
+        quantised(tmp_path / "n.gguf", "qwen2-side-by-side") as fused,
+    ):
+        assert (alone.logits(tokens) == fused.logits(tokens)).all()
+
+
+@pytest.mark.parametrize("name", ["phi3-long", "gpt2", "gemma3", "llama-biases"])
+def test_blocks_answer_nearly_as_numbers_do(tmp_path: Path, name: str) -> None:
+    """8 bits for weights and activations: each a relative 2⁻⁸, in two to six layers of some seven maps."""
+    expected = np.load(GOLDEN / "gguf" / "llama_cpp.npz")[name]
+    tokens = np.load(GOLDEN / MODELS[name].golden / "tokens.npy")[:LENGTH].tolist()
+    with quantised(tmp_path / "m.gguf", name) as model:
+        found = model.logits(tokens)[list(POSITIONS)]
+    assert np.abs(found - expected).max() <= 0.1 * np.abs(expected).max()
 
 
 def shape(path: Path) -> Decoder:
