@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.audit.evaluation import kullback_leibler, log_softmax
 from benchmarks.engines import Process
 
 PREFIXES = 16
@@ -46,11 +46,11 @@ def check(assay: Process, engines: Sequence[Process], tokens: list[int]) -> dict
         ends = np.linspace(len(tokens) // PREFIXES, len(tokens), PREFIXES).astype(int).tolist()
         wanted = [int(exact[end - 1].argmax()) for end in ends]
         for engine in engines:
-            engine.call("configure", figure="prefill", variant=_first(engine))
+            configure(engine)
             mean = most = None
             if engine.call("logits", tokens=tokens, path=path):
                 logits = np.load(path)
-                divergence = kullback_leibler(exact, logits)
+                divergence = kullback_leibler(log_softmax(exact), log_softmax(logits))
                 mean, most = float(divergence.mean()), float(divergence.max())
                 likeliest = [int(logits[end - 1].argmax()) for end in ends]
             else:
@@ -60,23 +60,11 @@ def check(assay: Process, engines: Sequence[Process], tokens: list[int]) -> dict
     return found
 
 
-def kullback_leibler(p: NDArray[np.float32], q: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Divergence of softmax(q) from softmax(p) at each position, in nats; NaN where either has one."""
-    left, right = (_log_softmax(logits.astype(np.float64)) for logits in (p, q))
-    divergence: NDArray[np.float64] = (np.exp(left) * (left - right)).sum(axis=-1)
-    return divergence
-
-
-def _log_softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
-    shifted = logits - logits.max(axis=-1, keepdims=True)
-    result: NDArray[np.float64] = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
-    return result
-
-
-def _first(engine: Process) -> object:
+def configure(engine: Process) -> None:
+    """Make an engine ready for prompts, in the first of its ways."""
     variants = engine.call("variants", figure="prefill")
     assert isinstance(variants, list)
-    return variants[0]
+    engine.call("configure", figure="prefill", variant=variants[0])
 
 
 def _next(engine: Process, tokens: list[int]) -> int:

@@ -54,6 +54,10 @@ class Bars(Progress):
     def weights(self, done: int, total: int) -> None:
         self._show("loading weights", done / 1e6, total / 1e6, "MB", then="loading the model")
 
+    def evaluate(self, done: int, total: int) -> None:
+        """Windows of a text that are scored."""
+        self._show("scoring the text", done, total, "windows", then="")
+
     def say(self, what: str) -> None:
         """Show what goes on now and can't be measured, if anything was shown before."""
         if self._rich:
