@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from assay.kernels.call import call
 from assay.ops import registry
-from assay.ops.sample import BORDER, choose, philox, uniform
+from assay.ops.sample import BORDER, PARAMETERS, choose, philox, uniform
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
@@ -23,7 +23,7 @@ NAN_BITS = 0x7FC00000
 
 
 def scratch_bytes(vocabulary: int) -> int:
-    return -(-(16 * 256 + 8 * vocabulary + -(-vocabulary // 16) * 64) // 64) * 64
+    return -(-(16 * 256 + 8 * vocabulary + 2 * -(-vocabulary // 16) * 64) // 64) * 64
 
 
 def sample(
@@ -35,46 +35,91 @@ def sample(
     choice: ArrayLike = 0,
     position: ArrayLike = 0,
     threads: int = 1,
+    **more: ArrayLike,
 ) -> tuple[Ints, Floats]:
-    """Run the kernel; a parameter is a number, or one for each row. What it may not write is guarded."""
+    """Tokens and their log-probabilities; a parameter is a number, or one for each row."""
+    given = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "choice": choice}
+    return run(logits, None, threads, position=position, **given, **more)[:2]
+
+
+def run(
+    logits: Floats, adjusted: Floats | None = None, threads: int = 1, **given: ArrayLike
+) -> tuple[Ints, Floats, Ints, Floats]:
+    """Run the kernel. What it may not write is guarded."""
     rows, vocabulary = logits.shape
-    kinds = np.float32, np.int32, np.float32, np.int64, np.int32, np.int32
-    values = temperature, top_k, top_p, seed, choice, position
-    parameters = [np.full(rows, value, kind) for value, kind in zip(values, kinds, strict=True)]
-    tokens, logprob = np.full(rows + 2 * GUARD, 77, np.int32), np.full(rows + 2 * GUARD, 77, np.float32)
+    values = {"source": -1, "typical_p": 1.0, "top_p": 1.0, "temperature": 1.0, **given}
+    parameters = [np.full(rows, values.get(name, 0), kind.numpy) for name, kind in PARAMETERS.items()]
+    if adjusted is None:
+        adjusted = np.zeros((0, vocabulary), np.float32)
+    kinds = (np.int32, rows), (np.float32, rows), (np.int32, rows * 20), (np.float32, rows * 20)
+    outputs = [np.full(count + 2 * GUARD, 77, kind) for kind, count in kinds]
     size = scratch_bytes(vocabulary)
     scratch = np.full(threads * size + 2 * GUARD, 0xA5, np.uint8)
-    before = logits.copy()
+    before = logits.copy(), adjusted.copy()
     for thread in range(threads):
-        outputs = tokens[GUARD:-GUARD], logprob[GUARD:-GUARD]
+        inside = [output[GUARD:-GUARD] for output in outputs]
         words = rows, vocabulary, scratch[GUARD:-GUARD], size
-        call("sample.sample", logits, *parameters, *outputs, *words, tid=thread, nthreads=threads)
-    for array, poison in ((tokens, 77), (logprob, 77), (scratch, 0xA5)):
+        call("sample.sample", logits, adjusted, *parameters, *inside, *words, tid=thread, nthreads=threads)
+    for array, poison in (*((output, 77) for output in outputs), (scratch, 0xA5)):
         assert (array[:GUARD] == poison).all() and (array[-GUARD:] == poison).all()
-    np.testing.assert_array_equal(logits, before)
-    return tokens[GUARD:-GUARD], logprob[GUARD:-GUARD]
+    np.testing.assert_array_equal(logits, before[0])
+    np.testing.assert_array_equal(adjusted, before[1])
+    tokens, logprob, top_tokens, top_logprobs = (output[GUARD:-GUARD] for output in outputs)
+    return tokens, logprob, top_tokens.reshape(rows, 20), top_logprobs.reshape(rows, 20)
 
 
-def integers(logits: Floats, temperature: float) -> list[int]:
-    """Each logit's weight in units of 2^-40: our exp, which has tests of its own, and else IEEE float32."""
+def integers(logits: Floats, temperature: float) -> tuple[Floats, Floats]:
+    """Each logit's z and float32 weight: our exp, which has tests of its own, and else IEEE float32."""
     greatest, inverse = logits.max(), np.float32(1) / np.float32(temperature)
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         z = np.where(logits == greatest, np.float32(0), (logits - greatest) * inverse).astype(np.float32)
     padded = np.resize(z, -(-z.size // 16) * 16)
     weights = np.empty_like(padded)
     call("simd.mathf_kernels:exps", padded, weights, padded.size)
-    return [round(Fraction(weight) * 2**40) for weight in weights[: z.size].tolist()]
+    return z, weights[: z.size]
 
 
-def defined(logits: Floats, temperature: float, top_k: int, top_p: float, random: int) -> int:
+def fixed(number: float) -> int:
+    """A multiple of 2^-40, to nearest even."""
+    return round(Fraction(float(number)) * 2**40)
+
+
+def defined(
+    logits: Floats,
+    temperature: float,
+    top_k: int,
+    top_p: float,
+    random: int,
+    min_p: float = 0.0,
+    typical_p: float = 1.0,
+) -> int:
     """The token by definition; `random` has 64 bits."""
-    weights = integers(logits, temperature)
+    z, floats = integers(logits, temperature)
+    weights = [fixed(weight) for weight in floats]
     order = sorted(range(len(weights)), key=lambda i: (-logits[i], i))[: top_k or None]
+    order = [i for i in order if floats[i] >= np.float32(min_p)]
+    if typical_p < 1:
+        order = typical(z, floats, weights, [i for i in order if floats[i] > 0], typical_p)
     sums = list(accumulate(weights[i] for i in order))
     if top_p < 1:
         wanted = Fraction(float(np.float32(top_p))) * sums[-1]
         sums = sums[: next(i for i, total in enumerate(sums) if total >= wanted and total > 0) + 1]
     return next(order[i] for i, total in enumerate(sums) if total > random * sums[-1] >> 64)
+
+
+def typical(z: Floats, floats: Floats, weights: list[int], order: list[int], typical_p: float) -> list[int]:
+    """Those of `order` that typical leaves, by definition."""
+    below = sum(fixed(floats[i] * -z[i]) for i in order if np.isfinite(z[i]))
+    mean = np.float32(float(below) / float(sum(weights[i] for i in order)))
+    with np.errstate(over="ignore"):
+        distance = {i: abs(z[i] + mean) for i in order}
+    wanted = Fraction(float(np.float32(typical_p))) * sum(weights[i] for i in order)
+    taken, bound = 0, np.float32(0)
+    for i in sorted(order, key=lambda i: distance[i]):
+        taken, bound = taken + weights[i], distance[i]
+        if taken >= wanted and taken > 0:
+            break
+    return [i for i in order if distance[i] <= bound]
 
 
 def bits_of(seed: int, choice: int, position: int) -> int:
@@ -108,13 +153,16 @@ def test_every_draw_is_the_defined_one(vocabulary: int) -> None:
         temperature[rng.random(rows) < 0.3] = 1
         top_k = np.where(rng.random(rows) < 0.5, 0, rng.integers(1, 2 * vocabulary + 2, rows))
         top_p = np.where(rng.random(rows) < 0.5, 1, rng.random(rows)).astype(np.float32)
+        min_p = np.where(rng.random(rows) < 0.5, 0, 2.0 ** rng.uniform(-20, 0, rows)).astype(np.float32)
+        typical_p = np.where(rng.random(rows) < 0.5, 1, rng.random(rows)).astype(np.float32)
         seed, choice = rng.integers(-(2**63), 2**63, rows), rng.integers(0, 9, rows)
         position = rng.integers(0, 2**31, rows)
-        tokens, _ = sample(logits, temperature, top_k, top_p, seed, choice, position)
+        more = {"min_p": min_p, "typical_p": typical_p}
+        tokens, _ = sample(logits, temperature, top_k, top_p, seed, choice, position, **more)
         for row in range(rows):
             random = bits_of(int(seed[row]), int(choice[row]), int(position[row]))
-            expected = defined(logits[row], temperature[row], int(top_k[row]), top_p[row], random)
-            assert tokens[row] == expected, (row, temperature[row], top_k[row], top_p[row])
+            given = temperature[row], int(top_k[row]), top_p[row], random, min_p[row], typical_p[row]
+            assert tokens[row] == defined(logits[row], *given), (row, given)
 
 
 @settings(max_examples=60, deadline=None)
@@ -124,11 +172,16 @@ def test_every_draw_is_the_defined_one(vocabulary: int) -> None:
     st.integers(0, 50),
     st.floats(2.0**-29, 2, width=32),
     st.integers(-(2**63), 2**63 - 1),
+    st.floats(0, 1, width=32),
+    st.floats(2.0**-29, 2, width=32),
 )
-def test_any_floats(values: list[float], temperature: float, top_k: int, top_p: float, seed: int) -> None:
+def test_any_floats(
+    values: list[float], temperature: float, top_k: int, top_p: float, seed: int, min_p: float, near: float
+) -> None:
     logits = np.array([values], np.float32)
-    expected = defined(logits[0], temperature, top_k, top_p, bits_of(seed, 1, 2))
-    assert sample(logits, temperature, top_k, top_p, seed, 1, 2)[0][0] == expected
+    expected = defined(logits[0], temperature, top_k, top_p, bits_of(seed, 1, 2), min_p, near)
+    found = sample(logits, temperature, top_k, top_p, seed, 1, 2, min_p=min_p, typical_p=near)
+    assert found[0][0] == expected
 
 
 def test_large_vocabulary() -> None:
@@ -162,9 +215,12 @@ def test_the_operators_cases() -> None:
     operator = registry.get("sample")
     for case in operator.cases(np.random.default_rng(0)):
         expected = operator.reference(case.inputs, case.attributes)
-        tokens, logprob = sample(*case.inputs)
-        np.testing.assert_array_equal(tokens, expected[0], case.name)
-        np.testing.assert_allclose(logprob, expected[1], rtol=0, atol=2.0**-19, err_msg=case.name)
+        logits, adjusted, *values = case.inputs
+        found = run(logits, adjusted, **dict(zip(PARAMETERS, values, strict=True)))
+        for here, there in zip(found[::2], expected[::2], strict=True):
+            np.testing.assert_array_equal(here, there, case.name)
+        for here, there in zip(found[1::2], expected[1::2], strict=True):
+            np.testing.assert_allclose(here, there, rtol=0, atol=2.0**-19, err_msg=case.name)
 
 
 def test_greedy_takes_the_lowest_id_of_equals() -> None:

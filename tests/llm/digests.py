@@ -66,7 +66,7 @@ def nodes(engine: Engine, device: Cpu, tokens: list[int]) -> dict[str, str]:
     sequence = other.add(tokens, Sampling(max_tokens=1))
     sequence.hold(other.pages, len(tokens))
     share = Share(sequence, len(tokens), 1)
-    found = executor.run(*step_inputs([share]))
+    found = executor.run(*step_inputs([share], engine.vocabulary))
     return {name: sha(found[name]) for name in (*wanted, "logits")}
 
 

@@ -114,7 +114,7 @@ def logits_of_pieces(engine: Engine, prompt: list[int], cuts: list[int]) -> str:
         count = end - sequence.computed
         sequence.hold(engine.pages, count)
         share = Share(sequence, count, 1)
-        outputs = engine.executor.run(*step_inputs([share]))
+        outputs = engine.executor.run(*step_inputs([share], engine.vocabulary))
         row = outputs["logits"][0].astype(np.float32)
         sequence.computed += count
     engine.cancel(sequence)

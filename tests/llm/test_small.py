@@ -98,7 +98,14 @@ requests = st.builds(
     st.integers(0, 5),
     st.integers(1, 70),
     st.sampled_from(
-        ({}, {"temperature": 1.0}, {"temperature": 0.7, "top_k": 9}, {"temperature": 1.3, "top_p": 0.8})
+        (
+            {},
+            {"temperature": 1.0},
+            {"temperature": 0.7, "top_k": 9, "min_p": 0.01},
+            {"temperature": 1.3, "top_p": 0.8, "typical_p": 0.9},
+            {"repetition_penalty": 1.5, "frequency_penalty": 0.5},
+            {"temperature": 1.0, "presence_penalty": 0.5, "logit_bias": {7: 5.0, 300: -100}},
+        )
     ),
     st.integers(0, 3),
 )

@@ -119,7 +119,7 @@ def _step(engine: Engine, tokens: int, repeats: int, limits: Limits) -> Found:
         for count in filter(None, (past, tokens)):
             sequence.hold(engine.pages, count)
             share = Share(sequence, count, 1)
-            binding, inputs = step_inputs([share])
+            binding, inputs = step_inputs([share], engine.vocabulary)
             if sequence.pending > tokens:
                 engine.executor.run(binding, inputs)
                 sequence.computed += count

@@ -108,7 +108,7 @@ def _turn(lm: LanguageModel, messages: list[Message], sampling: SamplingFields) 
         stream.close()
     answer = stream.completion
     print()
-    drawn = sampling["seed"] is None and sampling["temperature"] != 0
+    drawn = "seed" not in sampling and sampling.get("temperature", 0) != 0
     print(_summary(answer, drawn), file=sys.stderr, flush=True)
     return [*messages, {"role": "assistant", "content": answer.text}]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from assay.cli.command import Parser, near
 from assay.errors import RequestError
@@ -47,6 +47,27 @@ def number(text: str) -> float:
         return float(text)
     except ValueError:
         raise wrong("not a number", "a number", text) from None
+
+
+def bias(text: str) -> tuple[int, float]:
+    """A type of argument: a token's id, a colon, and what is added to its logit."""
+    token, colon, amount = text.partition(":")
+    if not colon:
+        raise wrong("not a bias", "a token's id, a colon and a number: 42:-100", text)
+    return whole(0)(token), number(amount)
+
+
+SAMPLING: tuple[tuple[str, Callable[[str], float], str, str], ...] = (
+    ("temperature", number, "X", "0 takes the likeliest token, more varies (default: 0)"),
+    ("top_k", whole(0), "N", "draw from the N likeliest (0: all)"),
+    ("min_p", number, "X", "draw from those at least X times as likely as the likeliest"),
+    ("typical_p", number, "X", "draw from those nearest to the entropy, with this probability"),
+    ("top_p", number, "X", "draw from the likeliest with this probability"),
+    ("repetition_penalty", number, "X", "above 1: avoid what was in the prompt or the answer"),
+    ("presence_penalty", number, "X", "-2 to 2: avoid tokens that were in the answer"),
+    ("frequency_penalty", number, "X", "-2 to 2: avoid them more the more often they were"),
+)
+"""Numbers that are fields of `Sampling`, how they are read, and what they mean."""
 
 
 def one_of(names: Sequence[str]) -> Callable[[str], str]:
@@ -109,18 +130,14 @@ def add_sampling(parser: Parser, max_tokens: int) -> None:
         metavar="N",
         help=f"the most tokens of an answer (default: {max_tokens})",
     )
+    for name, kind, metavar, meaning in SAMPLING:
+        parser.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar=metavar, help=meaning)
     parser.add_argument(
-        "--temperature",
-        type=number,
-        default=0.0,
-        metavar="X",
-        help="0 takes the likeliest token, more varies (default: 0)",
-    )
-    parser.add_argument(
-        "--top-k", type=whole(0), default=0, metavar="N", help="draw from the N likeliest (0: all)"
-    )
-    parser.add_argument(
-        "--top-p", type=number, default=1.0, metavar="X", help="draw from the likeliest with this probability"
+        "--logit-bias",
+        type=bias,
+        action="append",
+        metavar="ID:X",
+        help="add X, -100 to 100, to this token's logit; may be repeated",
     )
     parser.add_argument("--seed", type=whole(0), metavar="N", help="same seed, same answer (default: drawn)")
     parser.add_argument(
@@ -129,11 +146,14 @@ def add_sampling(parser: Parser, max_tokens: int) -> None:
 
 
 def sampling(arguments: argparse.Namespace) -> SamplingFields:
-    """The fields of `Sampling`, checked before a model is loaded. Raises RequestError."""
+    """The fields of `Sampling` that are given, checked before a model is loaded. Raises RequestError."""
     from assay.llm.request import Sampling
 
-    names = ("max_tokens", "temperature", "top_k", "top_p", "seed", "stop")
-    fields: SamplingFields = {name: getattr(arguments, name) for name in names}  # type: ignore[assignment]
+    names = ("max_tokens", "seed", "stop", *(name for name, *_ in SAMPLING))
+    given = {name: getattr(arguments, name) for name in names}
+    if arguments.logit_bias:
+        given["logit_bias"] = dict(arguments.logit_bias)
+    fields = cast("SamplingFields", {name: value for name, value in given.items() if value is not None})
     try:
         Sampling(**fields)
     except RequestError as error:

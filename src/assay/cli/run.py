@@ -38,7 +38,7 @@ def _run(arguments: argparse.Namespace) -> int:
             hint="--raw continues the prompt as it is",
         )
     stream = lm.stream(prompt if arguments.raw else [{"role": "user", "content": prompt}], **sampling)
-    if arguments.seed is None and arguments.temperature > 0 and not arguments.json:
+    if arguments.seed is None and sampling.get("temperature", 0) > 0 and not arguments.json:
         # Before the answer: one that is interrupted can be had again too.
         streams.complain(f"seed {stream.completion.seed}")
     last = ""

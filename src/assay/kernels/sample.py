@@ -1,10 +1,11 @@
-"""Choice of tokens, numerics rule 16: temperature, then top-k, then top-p, then one seeded draw.
+"""Choice of tokens, numerics rule 16: temperature, top-k, min-p, typical, top-p, then one seeded draw.
 
 Weights are integers (simd.fixed), so sums of them are exact and every order of adding gives the cumulative
-sums in candidate order: nothing is ever sorted. All three choices are one question: which is the first
+sums in candidate order: nothing is ever sorted. All choices but min-p are one question: which is the first
 candidate, by (logit descending, id ascending), at which the cumulative count or weight reaches a limit?
-`reach` answers it by collecting bands of logits below the greatest until the limit lies in one, then by radix
-selection over that band's bits.
+(Typical asks it of the negative distances from the mean.) `reach` answers it by collecting bands of logits
+below the greatest until the limit lies in one, then by radix selection over that band's bits. A candidate
+that was cut off has weight 0.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from __future__ import annotations
 import numpy as np
 
 from assay.kernels.share import first_row
+from assay.kernels.sizes import MOST_TOP
 from assay.simd.device import device
 from assay.simd.fixed import FRACTION_BITS, add_fixed, fixed, lane_bits, lowest_bit, no_fixed, sum_fixed
-from assay.simd.mathf import LN2, exp, log64, multiply
+from assay.simd.mathf import LN2, exp, log64, magnitude, multiply
 from assay.simd.memory import (
     f32_bits,
     get_f32,
@@ -44,43 +46,101 @@ TABLE = 256 * 16
 
 
 def sample(args, tid, nthreads):
-    """logits[R, V], then temperature, top_k, top_p, seed, choice, position, all [R] → tokens[R], logprob[R].
+    """logits[R, V], adjusted[A, V], then source, temperature, top_k, min_p, typical_p, top_p, seed, choice,
+    position, top_n, all [R] → tokens[R], logprob[R], top_tokens[R, 20], top_logprobs[R, 20].
 
-    Words: these nine addresses in order, R, V, the scratch of thread 0, its bytes for each thread, which
-    hold a table, V entries of candidates and V weights in whole vectors.
+    Words: these 16 addresses in order, R, V, the scratch of thread 0, its bytes for each thread, which hold a
+    table, V entries of candidates, and in whole vectors V weights and V distances.
     """
-    logits, temperatures = get_i64(args + 8), get_i64(args + 16)
-    top_ks, top_ps = get_i64(args + 24), get_i64(args + 32)
-    seeds, choices, positions = get_i64(args + 40), get_i64(args + 48), get_i64(args + 56)
-    tokens, logprobs = get_i64(args + 64), get_i64(args + 72)
-    rows, n = get_i64(args + 80), get_i64(args + 88)
-    space = get_i64(args + 96) + tid * get_i64(args + 104)
-    weights = space + TABLE + 8 * n
+    logits, changed, sources = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
+    temperatures, top_ks, min_ps = get_i64(args + 32), get_i64(args + 40), get_i64(args + 48)
+    typical_ps, top_ps = get_i64(args + 56), get_i64(args + 64)
+    seeds, choices, positions = get_i64(args + 72), get_i64(args + 80), get_i64(args + 88)
+    top_ns, tokens, logprobs = get_i64(args + 96), get_i64(args + 104), get_i64(args + 112)
+    top_tokens, top_logprobs = get_i64(args + 120), get_i64(args + 128)
+    rows, n = get_i64(args + 136), get_i64(args + 144)
+    space = get_i64(args + 152) + tid * get_i64(args + 160)
     for r in range(first_row(rows, tid, nthreads), first_row(rows, tid + 1, nthreads)):
-        x = logits + 4 * r * n
-        temperature = get_f32(temperatures + 4 * r)
-        top_k, top_p = get_i32(top_ks + 4 * r), get_f32(top_ps + 4 * r)
-        greatest = maximum(x, n)
-        if not (ZERO <= temperature < INFINITY and top_k >= 0 and top_p >= ZERO and greatest == greatest):
-            put_i32(tokens + 4 * r, -1)
-            put_f32(logprobs + 4 * r, NAN)
-            continue
-        total = weigh(x, n, greatest, ONE, weights)
-        if temperature == ZERO:
-            token = index_of(x, n, greatest)
-        else:
-            mass = total
-            if temperature != ONE:
-                mass = weigh(x, n, greatest, ONE / temperature, weights)
-            if 0 < top_k < n:
-                _, mass = reach(x, weights, n, greatest, temperature, True, top_k, space)
-            if top_p < ONE:
-                _, mass = reach(x, weights, n, greatest, temperature, False, share(mass, top_p), space)
-            random = philox(get_i64(seeds + 8 * r), get_i32(positions + 4 * r), get_i32(choices + 4 * r))
-            drawn, _ = multiply(random, mass)
-            token, _ = reach(x, weights, n, greatest, temperature, False, drawn + 1, space)
+        x, source, top_n = logits + 4 * r * n, get_i32(sources + 4 * r), get_i32(top_ns + 4 * r)
+        y = x if source < 0 else changed + 4 * source * n
+        temperature, top_k = get_f32(temperatures + 4 * r), get_i32(top_ks + 4 * r)
+        min_p, typical_p = get_f32(min_ps + 4 * r), get_f32(typical_ps + 4 * r)
+        top_p = get_f32(top_ps + 4 * r)
+        first = greatest = maximum(x, n)
+        if source >= 0:
+            greatest = maximum(y, n)
+        fit = ZERO <= temperature < INFINITY and 0 <= top_n <= MOST_TOP and first == first
+        fit = fit and top_k >= 0 and ZERO <= min_p <= ONE and typical_p >= ZERO and top_p >= ZERO
+        token, logprob, total = -1, NAN, 0
+        if fit and greatest == greatest:
+            total = weigh(x, n, first, ONE, space)
+            if temperature == ZERO:
+                token = index_of(y, n, greatest)
+            else:
+                if source >= 0 or temperature != ONE:
+                    mass = weigh(y, n, greatest, ONE / temperature, space)
+                else:
+                    mass = total
+                mass = cut(y, n, greatest, temperature, mass, top_k, min_p, typical_p, top_p, space)
+                random = philox(get_i64(seeds + 8 * r), get_i32(positions + 4 * r), get_i32(choices + 4 * r))
+                drawn, _ = multiply(random, mass)
+                token, _ = reach(y, n, greatest, temperature, False, drawn + 1, space)
+            logprob = log_probability(get_f32(x + 4 * token), first, total)
         put_i32(tokens + 4 * r, token)
-        put_f32(logprobs + 4 * r, log_probability(get_f32(x + 4 * token), greatest, total))
+        put_f32(logprobs + 4 * r, logprob)
+        wanted = top_n if token >= 0 else 0
+        likeliest(x, n, wanted, first, total, top_tokens + 80 * r, top_logprobs + 80 * r)
+
+
+@device
+def cut(x, n, greatest, temperature, mass, top_k, min_p, typical_p, top_p, space):
+    """Cut candidates off; the weight of the rest, in candidate order up to the last one that is left."""
+    weights = space + TABLE + 8 * n
+    if 0 < top_k < n:
+        last, _ = reach(x, n, greatest, temperature, True, top_k, space)
+        mass = drop(x, get_f32(x + 4 * last), last, weights, n)
+    if min_p > ZERO:
+        mass = drop(weights, min_p, n, weights, n)
+    if typical_p < ONE:
+        distances = weights + 64 * ((n + 15) // 16)
+        nearest = measure(x, n, greatest, ONE / temperature, mass, weights, distances)
+        last, _ = reach(distances, n, nearest, ONE, False, share(mass, typical_p), space)
+        mass = drop(distances, get_f32(distances + 4 * last), n, weights, n)
+    if top_p < ONE:
+        _, mass = reach(x, n, greatest, temperature, False, share(mass, top_p), space)
+    return mass
+
+
+@device
+def drop(values, bound, last, weights, n):
+    """Cut off whoever's value is below `bound`, or equal to it and behind candidate `last`; the weight of the
+    rest.
+    """
+    sums, low = no_fixed(), splat(bound)
+    for i in range(0, n, 16):
+        v = load_row(values, i, n, NAN)
+        before = lane_numbers() <= splat_i32(last - i)
+        w = select((v > low) | ((v == low) & before), load(weights + 4 * i), splat(0.0))
+        store(weights + 4 * i, w)
+        sums = add_fixed(sums, w)
+    return sum_fixed(sums)
+
+
+@device
+def measure(x, n, greatest, inverse, mass, weights, distances):
+    """Store −|z − mean|, −∞ for whoever is cut off; the greatest of them. The mean is over the weights: of
+    the logarithms of probabilities it differs by a constant, so this is the distance from the entropy.
+    """
+    sums, zero = no_fixed(), splat(0.0)
+    for i in range(0, n, 16):
+        below = load(weights + 4 * i) * (zero - scaled(load_row(x, i, n, NAN), greatest, inverse))
+        sums = add_fixed(sums, select(below == below, below, zero))
+    mean = np.float32(float(sum_fixed(sums)) / float(mass))
+    for i in range(0, n, 16):
+        distance = magnitude(scaled(load_row(x, i, n, NAN), greatest, inverse) + splat(mean))
+        kept = load(weights + 4 * i) > zero
+        store(distances + 4 * i, select(kept, zero - distance, splat(-INFINITY)))
+    return maximum(distances, n)
 
 
 @device
@@ -115,13 +175,18 @@ def index_of(x, n, value):
 
 
 @device
-def weigh(x, n, greatest, inverse, weights):
-    """Store exp((x − greatest) · inverse), 1 for the greatest even if infinite; their sum as integers."""
-    sums = no_fixed()
-    top, scale = splat(greatest), splat(inverse)
+def scaled(v, greatest, inverse):
+    """z = (v − greatest) · inverse; 0 for the greatest even if infinite."""
+    top = splat(greatest)
+    return select(v == top, splat(0.0), (v - top) * splat(inverse))
+
+
+@device
+def weigh(x, n, greatest, inverse, space):
+    """Store exp(z) as the weights in a thread's scratch; their sum as integers."""
+    sums, weights = no_fixed(), space + TABLE + 8 * n
     for i in range(0, n, 16):
-        v = load_row(x, i, n, NAN)
-        w = exp(select(v == top, splat(0.0), (v - top) * scale))
+        w = exp(scaled(load_row(x, i, n, NAN), greatest, inverse))
         w = select(w == w, w, splat(0.0))
         store(weights + 4 * i, w)
         sums = add_fixed(sums, w)
@@ -135,6 +200,34 @@ def log_probability(logit, greatest, total):
     if logit != greatest:
         distance = float(logit) - float(greatest)
     return np.float32(distance - (log64(float(total)) - FRACTION_BITS * LN2))
+
+
+@device
+def likeliest(x, n, wanted, greatest, total, tokens, logprobs):
+    """The first `wanted` candidates and their log-probabilities; −1 and NaN behind them."""
+    held = 0
+    for i in range(0, n if wanted > 0 else 0, 16):
+        v = load_row(x, i, n, NAN)
+        inside = lane_bits(v == v)
+        if held == wanted:
+            inside = lane_bits(v > splat(get_f32(logprobs + 4 * (held - 1))))
+        while inside:
+            j = i + lowest_bit(inside)
+            inside &= inside - 1
+            k, held = held, min(held + 1, wanted)
+            while k > 0 and get_f32(x + 4 * j) > get_f32(logprobs + 4 * (k - 1)):
+                k -= 1
+                if k + 1 < wanted:
+                    put_i32(tokens + 4 * (k + 1), get_i32(tokens + 4 * k))
+                    put_f32(logprobs + 4 * (k + 1), get_f32(logprobs + 4 * k))
+            if k < wanted:
+                put_i32(tokens + 4 * k, j)
+                put_f32(logprobs + 4 * k, get_f32(x + 4 * j))
+    for k in range(held):
+        put_f32(logprobs + 4 * k, log_probability(get_f32(logprobs + 4 * k), greatest, total))
+    for k in range(held, MOST_TOP):
+        put_i32(tokens + 4 * k, -1)
+        put_f32(logprobs + 4 * k, NAN)
 
 
 @device
@@ -162,9 +255,10 @@ def share(mass, top_p):
 
 
 @device
-def reach(x, weights, n, greatest, temperature, by_count, limit, space):
+def reach(x, n, greatest, temperature, by_count, limit, space):
     """The first candidate at which the cumulative count (or weight) reaches `limit`; the weight up to it."""
     entries = space + TABLE
+    weights = entries + 8 * n
     count, mass = 0, 0
     least, width = NAN, NARROW
     while True:  # bands of logits, downwards from the greatest, until the limit lies in one

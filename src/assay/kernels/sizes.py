@@ -11,6 +11,8 @@ SUPER = 512
 TOKENS = 16
 """Query tokens of one piece of attention's work."""
 
+MOST_TOP = 20
+"""The most alternatives of a token of which log-probabilities are given."""
 POSITIONS = 1 << 20
 """Tokens of the longest context: their rotary angles are exact (see the operator `rotary_table`)."""
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from assay.errors import AssayError, PrecisionOverflow, RequestError
 from assay.kernels.sizes import PAGE
+from assay.llm.controls import controls
 from assay.llm.guesses import Guesses
 from assay.llm.options import MOST_TOKENS
 from assay.llm.prefixes import Prefixes
@@ -28,12 +29,14 @@ SEQUENCES = 64
 BUDGET = 512
 """The most tokens of one step, by default."""
 TOKEN_BUCKETS = (1, 8, 64, 512, MOST_TOKENS)
+ENTRY_BUCKETS = (0, 1 << 12, 1 << 18, 1 << 26)
+"""Tokens with a bias or a penalty, of all sequences: each may have those of the longest context."""
 
 
 def buckets() -> dict[str, Items[int]]:
     """The sizes that plans of a step are made for."""
     few = (1, 8, SEQUENCES)
-    return {"T": TOKEN_BUCKETS, "S": few, "R": few}
+    return {"T": TOKEN_BUCKETS, "S": few, "R": few, "A": (0, SEQUENCES), "E": ENTRY_BUCKETS}
 
 
 @dataclass(frozen=True)
@@ -207,14 +210,15 @@ class Engine:
 
     def _sequence(self, tokens: list[int], sampling: Sampling, limit: int) -> Sequence:
         seed = sampling.seed if sampling.seed is not None else secrets.randbelow(SEEDS)
+        asked = controls(sampling, tokens, self.vocabulary)
         self._numbers += 1
-        return Sequence(self._numbers, tokens, sampling, seed, limit, self._width, self.root)
+        return Sequence(self._numbers, tokens, sampling, seed, limit, self._width, self.root, asked)
 
     def _run(self, shares: Items[Share]) -> Arrays:
         """One run of the executor; the shares' tokens are in the cache then."""
         for share in shares:
             share.sequence.hold(self.pages, share.count)
-        outputs = self.executor.run(*step_inputs(shares))
+        outputs = self.executor.run(*step_inputs(shares, self.vocabulary))
         for share in shares:
             share.sequence.computed += share.count - len(share.guesses)
             share.sequence.ran += share.count

@@ -5,11 +5,17 @@ from __future__ import annotations
 import enum
 
 import numpy as np
+from numpy.typing import NDArray
 
 from assay.errors import AssayError
 from assay.kernels.sizes import PAGE
+from assay.llm.controls import Controls
 from assay.llm.pages import Pages
 from assay.llm.request import Sampling
+from assay.ops.sample import PARAMETERS
+
+DRAW = np.dtype([(name, dtype.numpy) for name, dtype in PARAMETERS.items()])
+NO_DRAW = np.zeros(0, DRAW)
 
 
 class State(enum.Enum):
@@ -30,6 +36,7 @@ class Sequence:
         limit: int,
         width: int,
         root: bytes = b"",
+        controls: Controls | None = None,
     ) -> None:
         """`limit` is the most tokens that may be drawn, `width` the most pages that it can hold. `root` says
         what rows of the cache depend on beside the tokens.
@@ -40,6 +47,9 @@ class Sequence:
         self.sampling = sampling
         self.seed = seed
         self.limit = limit
+        self.controls = controls
+        self.draw = _draw(sampling, seed)
+        """The inputs of the operator `sample` for its rows, but for their position and source."""
         self.computed = 0
         self.ran = 0
         """Tokens that steps computed for it: guesses that failed, and what was done again, count too."""
@@ -96,3 +106,11 @@ class Sequence:
         self.computed = self.length
         self.tokens.append(token)
         self.logprobs.append(logprob)
+
+
+def _draw(sampling: Sampling, seed: int) -> NDArray[np.void]:
+    draw = np.zeros(1, DRAW)
+    for name in ("temperature", "top_k", "min_p", "typical_p", "top_p"):
+        draw[name] = getattr(sampling, name)
+    draw["seed"] = seed
+    return draw

@@ -9,13 +9,15 @@ from numpy.typing import NDArray
 
 from assay.errors import PrecisionOverflow
 from assay.kernels.sizes import PAGE
+from assay.llm.controls import Row, nothing, stacked
 from assay.llm.scheduler import Share
-from assay.llm.sequence import Sequence
+from assay.llm.sequence import NO_DRAW
+from assay.ops.sample import PARAMETERS
 
 Arrays = dict[str, NDArray[np.generic]]
 
 
-def step_inputs(shares: Items[Share]) -> tuple[dict[str, int], Arrays]:
+def step_inputs(shares: Items[Share], vocabulary: int) -> tuple[dict[str, int], Arrays]:
     """The sizes and inputs of a step that holds `shares`, with logits and a draw for each row that they ask
     for.
     """
@@ -24,8 +26,10 @@ def step_inputs(shares: Items[Share]) -> tuple[dict[str, int], Arrays]:
     slots: list[int] = []
     spans = [0]
     rows: list[int] = []
-    draws: list[int] = []
-    drawing: list[Sequence] = []
+    drawn_at: list[int] = []
+    draws: list[NDArray[np.void]] = []
+    asking: list[int] = []
+    adjusted: list[Row] = []
     for share in shares:
         sequence, first = share.sequence, share.sequence.computed
         end = first + share.count
@@ -33,10 +37,16 @@ def step_inputs(shares: Items[Share]) -> tuple[dict[str, int], Arrays]:
         positions += range(first, end)
         slots += [sequence.pages[at // PAGE] * PAGE + at % PAGE for at in range(first, end)]
         spans.append(len(tokens))
+        if share.rows and sequence.controls:
+            asking += range(len(rows), len(rows) + share.rows)
+            adjusted += sequence.controls.rows(sequence.tokens, share.guesses, share.rows)
         rows += range(len(tokens) - share.rows, len(tokens))
-        draws += range(end - share.rows + 1, end + 1)
-        drawing += [sequence] * share.rows
-    asked = [sequence.sampling for sequence in drawing]
+        drawn_at += range(end - share.rows + 1, end + 1)
+        draws += [sequence.draw] * share.rows
+    draw = np.concatenate([NO_DRAW, *draws])
+    draw["position"] = drawn_at
+    draw["source"] = -1
+    draw["source"][asking] = range(len(asking))
     int32 = np.int32
     inputs: Arrays = {
         "tokens": np.array(tokens, int32),
@@ -46,14 +56,12 @@ def step_inputs(shares: Items[Share]) -> tuple[dict[str, int], Arrays]:
         "pasts": np.array([share.sequence.computed for share in shares], int32),
         "table": np.array([share.sequence.table for share in shares], int32),
         "rows": np.array(rows, int32),
-        "temperature": np.array([sampling.temperature for sampling in asked], np.float32),
-        "top_k": np.array([sampling.top_k for sampling in asked], int32),
-        "top_p": np.array([sampling.top_p for sampling in asked], np.float32),
-        "seed": np.array([sequence.seed for sequence in drawing], np.int64),
-        "choice": np.zeros(len(rows), int32),
-        "draw": np.array(draws, int32),
+        "asking": np.array(asking, int32),
+        **{name: draw[name] for name in PARAMETERS},
     }
-    return {"T": len(tokens), "S": len(shares), "R": len(rows)}, inputs
+    inputs |= stacked(adjusted) if adjusted else nothing(vocabulary)
+    entries = len(inputs["adjust.tokens"])
+    return {"T": len(tokens), "S": len(shares), "R": len(rows), "A": len(asking), "E": entries}, inputs
 
 
 def owner(shares: Items[Share], error: PrecisionOverflow) -> Share:

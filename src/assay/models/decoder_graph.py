@@ -15,7 +15,8 @@ from assay.models.decoder import Decoder, weights
 from assay.models.rope import Rope, frequencies
 from assay.models.shape import inverse_root, rounded
 from assay.ops.builder import Builder
-from assay.tensor.dtype import F32, I32, I64, DType
+from assay.ops.sample import PARAMETERS
+from assay.tensor.dtype import F32, I32, DType
 
 
 def computed(model: Decoder) -> Mapping[str, NDArray[np.generic]]:
@@ -25,7 +26,7 @@ def computed(model: Decoder) -> Mapping[str, NDArray[np.generic]]:
 
 def graph(model: Decoder, dtypes: Mapping[str, DType], cache: DType, pages: int, table: int) -> Graph:
     """One step: T tokens of S sequences with at most `table` pages each, logits and a sampled token for R of
-    the rows.
+    the rows, A of which have their logits adjusted by E entries.
 
     `dtypes` has each weight's element type; the cache is `pages` pages of `cache` elements.
     """
@@ -55,10 +56,14 @@ class _Step:
             b.input("table", I32, "S", table),
         )
         self.rows = b.input("rows", I32, "R")
-        self.sampling = (
-            b.input("temperature", F32, "R"), b.input("top_k", I32, "R"), b.input("top_p", F32, "R"),
-            b.input("seed", I64, "R"), b.input("choice", I32, "R"), b.input("draw", I32, "R"),
+        words = -(-model.vocabulary // 32)
+        self.adjusting = (
+            b.input("asking", I32, "A"), b.input("adjust.spans", I32, "A", 2),
+            b.input("adjust.tokens", I32, "E"), b.input("adjust.counts", I32, "E"),
+            b.input("adjust.biases", F32, "E"), b.input("adjust.penalties", F32, "A", 3),
+            b.input("adjust.allowed", I32, "A", words),
         )  # fmt: skip
+        self.sampling = tuple(b.input(name, dtype, "R") for name, dtype in PARAMETERS.items())
         self.turns = {rope: self._turns(rope) for rope in dict.fromkeys(model.ropes) if rope}
 
     def graph(self) -> Graph:
@@ -83,8 +88,9 @@ class _Step:
         )
         if model.logit_cap:
             logits = self._capped(logits)
-        sampled, logprob = b.ops("sample", logits, *self.sampling, name="sample", output="sample")
-        for value in (logits, sampled, logprob):
+        adjusted = b.op("adjust", logits, *self.adjusting, name="adjust", output="adjusted")
+        sampled = b.ops("sample", logits, adjusted, *self.sampling, name="sample", output="sample")
+        for value in (logits, *sampled):
             b.output(value)
         return b.graph()
 

@@ -1,4 +1,4 @@
-"""The choice of each row's next token: greedy, or one seeded draw after temperature, top-k and top-p."""
+"""The choice of each row's next token: greedy, or one seeded draw from what the filters leave."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.graph.graph import ValueType
+from assay.kernels.sizes import MOST_TOP
 from assay.ops.operator import (
     Address,
     Argument,
@@ -29,7 +30,8 @@ BORDER = 1e-5
 """How near to a border, as a share of the candidates' weight, kernel and reference may differ: there each may
 take either neighbour. A kernel's weight is off by (3|z| + 2) · 2⁻²⁴ of it (z = (logit − max) / temperature,
 in three roundings, and exp has 1 ulp), on average over the weights by (3 ln V + 2) · 2⁻²⁴, and by 2⁻⁴¹
-for its integer; a border is a quotient of two sums of them. For V ≤ 2²⁰ that is below 7e-6.
+for its integer; a border is a quotient of two sums of them. For V ≤ 2²⁰ that is below 7e-6. Distances of
+typical are off by 4 · 2⁻²⁴ of the two numbers whose difference they are, and compared with their sum.
 """
 _MULTIPLIERS = {32: (0xD2511F53, 0xCD9E8D57), 64: (0xD2E7470EE14C6C93, 0xCA5A826395121157)}
 _WEYL = {32: (0x9E3779B9, 0xBB67AE85), 64: (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)}
@@ -61,48 +63,87 @@ def _below_greatest(logits: NDArray[np.float64]) -> NDArray[np.float64]:
     return difference
 
 
-def choose(logits: Array, temperature: float, top_k: int, top_p: float, draw: float) -> tuple[int, float]:
+def choose(
+    logits: Array, temperature: float, top_k: int, top_p: float, draw: float,
+    min_p: float = 0.0, typical_p: float = 1.0,
+) -> tuple[int, float]:  # fmt: skip
     """One row's token, and the distance to the nearest border that decided it, as a share of the weight."""
     order = np.argsort(np.negative(logits), kind="stable")
     if temperature == 0:
         return int(order[0]), np.inf
-    ordered = logits[order].astype(np.float64)
-    weights = np.exp(_below_greatest(ordered) / temperature)
-    sums = np.cumsum(weights[: top_k or None])
+    z = _below_greatest(logits[order].astype(np.float64)) / temperature
+    weights = np.exp(z)
     margin = np.inf
+    if min_p > 0:
+        margin = np.abs(weights / min_p - 1).min()
+        weights[weights < min_p] = 0
+    if top_k:
+        weights[top_k:] = 0
+    if typical_p < 1:
+        margin = min(margin, _keep_typical(z, weights, typical_p))
+    sums = np.cumsum(weights)
     if top_p < 1:
-        margin = np.abs(sums[:-1] / sums[-1] - top_p).min(initial=np.inf)
+        margin = min(margin, np.abs(sums[:-1] / sums[-1] - top_p).min(initial=np.inf))
         sums = sums[: np.searchsorted(sums, top_p * sums[-1]) + 1]
     margin = min(margin, np.abs(sums[:-1] / sums[-1] - draw).min(initial=np.inf))
     return int(order[np.searchsorted(sums, draw * sums[-1], side="right")]), margin
 
 
+def _keep_typical(z: NDArray[np.float64], weights: NDArray[np.float64], typical_p: float) -> float:
+    """Zero the weights of those that aren't typical; the distance to the nearest border."""
+    kept = weights > 0
+    mean = (weights[kept] * z[kept]).sum() / weights.sum()
+    distance = np.where(kept, np.abs(z - mean), np.inf)
+    nearest = np.argsort(distance, kind="stable")
+    sums = np.cumsum(weights[nearest]) / weights.sum()
+    last = nearest[np.searchsorted(sums, typical_p)]
+    others = distance[z != z[last]]
+    weights[distance > distance[last]] = 0
+    gap = (np.abs(others - distance[last]) / (np.abs(mean) + np.abs(z[last]) + 1)).min(initial=np.inf)
+    return float(min(gap, np.abs(sums[:-1] - typical_p).min(initial=np.inf)))
+
+
 def _reference(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
-    tokens = np.full(len(inputs[0]), -1, np.int32)
-    logprob = np.full(len(inputs[0]), np.nan)
-    for row, (logits, temperature, top_k, top_p, seed, choice, position) in enumerate(
-        zip(*inputs, strict=True)
-    ):
-        if np.isnan(logits).any() or not (0 <= temperature < np.inf and top_k >= 0 and top_p >= 0):
+    rows = len(inputs[0])
+    tokens, logprob = np.full(rows, -1, np.int32), np.full(rows, np.nan)
+    top_tokens, top_logprobs = np.full((rows, MOST_TOP), -1, np.int32), np.full((rows, MOST_TOP), np.nan)
+    for row, values in enumerate(zip(inputs[0], *inputs[2:], strict=True)):
+        logits, source, temperature, top_k, min_p, typical_p, top_p, seed, choice, position, top_n = values
+        given = logits if source < 0 else inputs[1][source]
+        if np.isnan([logits, given]).any() or not (
+            0 <= temperature < np.inf and top_k >= 0 and 0 <= min_p <= 1 and typical_p >= 0 and top_p >= 0
+            and 0 <= top_n <= MOST_TOP
+        ):  # fmt: skip
             continue
         draw = uniform(int(seed), int(choice), int(position))
-        token, _ = choose(logits, float(temperature), int(top_k), float(top_p), draw)
+        tokens[row], _ = choose(
+            given, float(temperature), int(top_k), float(top_p), draw, float(min_p), float(typical_p)
+        )
         distance = _below_greatest(logits.astype(np.float64))
-        tokens[row], logprob[row] = token, distance[token] - np.log(np.exp(distance).sum())
-    return tokens, logprob
+        logprobs = distance - np.log(np.exp(distance).sum())
+        logprob[row] = logprobs[tokens[row]]
+        first = np.argsort(np.negative(logits), kind="stable")[:top_n]
+        top_tokens[row, : len(first)], top_logprobs[row, : len(first)] = first, logprobs[first]
+    return tokens, logprob, top_tokens, top_logprobs
 
 
 def _magnitudes(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
-    tokens, logprob = _reference(inputs, attributes)
-    return tokens, 1 + np.abs(logprob)
+    tokens, logprob, top_tokens, top_logprobs = _reference(inputs, attributes)
+    return tokens, 1 + np.abs(logprob), top_tokens, 1 + np.abs(top_logprobs)
 
 
-_INPUTS = ("logits", "temperature", "top_k", "top_p", "seed", "choice", "position")
+PARAMETERS = {
+    "source": I32, "temperature": F32, "top_k": I32, "min_p": F32, "typical_p": F32, "top_p": F32,
+    "seed": I64, "choice": I32, "position": I32, "top_n": I32,
+}  # fmt: skip
+"""One for each row, after `logits` and `adjusted`."""
 
 
 def _bytes(vocabulary: int) -> int:
-    """Scratch of one thread: the table of a digit, the candidates of a band, and weights in whole vectors."""
-    return 16 * 256 + 8 * vocabulary + -(-vocabulary // 16) * 64
+    """Scratch of one thread: the table of a digit, the candidates of a band, weights and distances in whole
+    vectors.
+    """
+    return 16 * 256 + 8 * vocabulary + 2 * -(-vocabulary // 16) * 64
 
 
 def _scratch(site: Site) -> int:
@@ -110,55 +151,69 @@ def _scratch(site: Site) -> int:
 
 
 def _arguments(site: Site) -> Sequence[Argument]:
-    ports = tuple(map(Address, (*_INPUTS, "tokens", "logprob")))
-    return *ports, site.dims["R"], site.dims["V"], Scratch(), _scratch(site)
+    names = ("logits", "adjusted", *PARAMETERS, "tokens", "logprob", "top_tokens", "top_logprobs")
+    return *map(Address, names), site.dims["R"], site.dims["V"], Scratch(), _scratch(site)
 
 
-def _case(
-    rng: np.random.Generator, name: str, logits: Array, temperature: float, top_k: int, top_p: float
-) -> Case:
+def _case(rng: np.random.Generator, name: str, logits: Array, **parameters: float) -> Case:
     """Rows with these parameters and random draws that are farther than BORDER from every border."""
     rows, vocabulary = logits.shape
-    seeds = rng.integers(-(2**63), 2**63, rows)
-    choices = rng.integers(0, 8, rows, dtype=np.int32)
-    positions = rng.integers(0, 2**20, rows, dtype=np.int32)
-    for row in np.flatnonzero(~np.isnan(logits).any(axis=1)):
-        while True:
-            draw = uniform(int(seeds[row]), int(choices[row]), int(positions[row]))
-            if choose(logits[row], temperature, top_k, top_p, draw)[1] > BORDER:
-                break
-            seeds[row] += 1
-    inputs = (
-        logits, np.full(rows, temperature, np.float32), np.full(rows, top_k, np.int32),
-        np.full(rows, top_p, np.float32), seeds, choices, positions,
-    )  # fmt: skip
+    adjusted = rng.permutation(logits.reshape(-1)).reshape(rows, vocabulary)[: rows // 2]
+    given = {"temperature": 1.0, "top_k": 0, "min_p": 0.0, "typical_p": 1.0, "top_p": 1.0, **parameters}
+    values = {name: np.full(rows, given.get(name, 0), PARAMETERS[name].numpy) for name in PARAMETERS}
+    values["source"] = rng.integers(-1, len(adjusted), rows, dtype=np.int32)
+    values["seed"] = rng.integers(-(2**63), 2**63, rows)
+    values["choice"] = rng.integers(0, 8, rows, dtype=np.int32)
+    values["position"] = rng.integers(0, 2**20, rows, dtype=np.int32)
+    values["top_n"] = rng.choice(np.array([0, 0, 3, MOST_TOP], np.int32), rows)
+    inputs = (logits, adjusted, *values.values())
+    for row in range(rows):
+        while margin(inputs, row) <= BORDER:
+            values["seed"][row] += 1
+            values["temperature"][row] *= np.float32(1.001)
     types = (
         ValueType.of(F32, rows, vocabulary),
-        *(ValueType.of(t, rows) for t in (F32, I32, F32, I64, I32, I32)),
+        ValueType.of(F32, len(adjusted), vocabulary),
+        *(ValueType.of(kind, rows) for kind in PARAMETERS.values()),
     )
     return Case(inputs, types, name=f"{name}, {rows}×{vocabulary}")
+
+
+def margin(inputs: Sequence[Array], row: int) -> float:
+    """How near the row's draw is to a border; see `choose`."""
+    source, temperature, top_k, min_p, typical_p, top_p, seed, choice, position, _ = (
+        values[row].item() for values in inputs[2:]
+    )
+    logits = inputs[0][row] if source < 0 else inputs[1][source]
+    if np.isnan(logits).any():
+        return np.inf
+    draw = uniform(seed, choice, position)
+    return choose(logits, temperature, top_k, top_p, draw, min_p, typical_p)[1]
 
 
 def _cases(rng: np.random.Generator) -> Sequence[Case]:
     cases = []
     for rows, vocabulary in ((1, 1), (3, 16), (5, 100), (4, 1003)):
         logits = rng.normal(0, 4, (rows, vocabulary)).astype(np.float32)
-        for name, temperature, top_k, top_p in (
-            ("greedy", 0.0, 0, 1.0),
-            ("temperature", 1.0, 0, 1.0),
-            ("hot", 1.5, 0, 1.0),
-            ("top-k", 0.7, 5, 1.0),
-            ("top-p", 1.0, 0, 0.9),
-            ("all", 0.8, 40, 0.95),
-            ("top-k over V", 1.0, 10**6, 1.0),
-        ):
-            cases.append(_case(rng, name, logits, temperature, top_k, top_p))
+        kinds: dict[str, dict[str, float]] = {
+            "greedy": {"temperature": 0.0},
+            "temperature": {},
+            "hot": {"temperature": 1.5},
+            "top-k": {"temperature": 0.7, "top_k": 5},
+            "min-p": {"min_p": 0.1},
+            "typical": {"temperature": 1.5, "typical_p": 0.7},
+            "top-p": {"top_p": 0.9},
+            "all": {"temperature": 0.8, "top_k": 40, "min_p": 0.01, "typical_p": 0.9, "top_p": 0.95},
+            "top-k over V": {"top_k": 10**6},
+        }
+        for name, parameters in kinds.items():
+            cases.append(_case(rng, name, logits, **parameters))
     edges = rng.normal(0, 1, (4, 40)).astype(np.float32)
     edges[0, 7], edges[1, [3, 20]], edges[2, ::2], edges[3] = np.nan, np.inf, -np.inf, -np.inf
     ties = rng.integers(-2, 3, (4, 40)).astype(np.float32)
     for temperature in (0.0, 1.0):
-        cases.append(_case(rng, f"NaN and infinities at {temperature}", edges, temperature, 0, 1.0))
-        cases.append(_case(rng, f"ties at {temperature}", ties, temperature, 17, 1.0))
+        cases.append(_case(rng, f"NaN and infinities at {temperature}", edges, temperature=temperature))
+        cases.append(_case(rng, f"ties at {temperature}", ties, temperature=temperature, top_k=17))
     return cases
 
 
@@ -168,35 +223,31 @@ register(
         since=1,
         summary="Chooses each row's next token, and gives its log-probability.",
         formula=(
-            "candidates by (logit descending, id ascending), weight = exp((logit − max) / temperature); the "
-            "first top_k of them; of those the fewest with at least top_p of their weight; of those the "
-            "first whose cumulative weight exceeds u times their weight. "
-            "logprob = ln softmax(logits)[token]"
+            "candidates by (logit descending, id ascending), z = (logit − max) / temperature, weight = "
+            "exp(z); the first top_k; of those whose weight is at least min_p; of those the nearest to their "
+            "mean z, where their entropy is, with at least typical_p of their weight; of those the fewest "
+            "with at least top_p of their weight; of those the first whose cumulative weight exceeds u times "
+            "their weight. logprob = ln softmax(logits)[token]"
         ),
         inputs=(
             Port("logits", (F32,), "R V", "a NaN among them gives token −1"),
-            Port(
-                "temperature",
-                (F32,),
-                "R",
-                "finite and ≥ 0; 0 takes the greatest logit, of equals the lowest id",
-            ),
+            Port("adjusted", (F32,), "A V", "what rows with a source choose from instead"),
+            Port("source", (I32,), "R", "the row's number in adjusted, below A; −1: its own logits"),
+            Port("temperature", (F32,), "R", "finite and ≥ 0; 0 takes the greatest logit, lowest id first"),
             Port("top_k", (I32,), "R", "≥ 0; 0 is off"),
+            Port("min_p", (F32,), "R", "0 to 1, of the greatest weight; 0 is off"),
+            Port("typical_p", (F32,), "R", "≥ 0; 1 or more is off"),
             Port("top_p", (F32,), "R", "≥ 0; 1 or more is off"),
             Port("seed", (I64,), "R", "the request's seed"),
             Port("choice", (I32,), "R", "which of the request's answers this is"),
             Port("position", (I32,), "R", "the chosen token's absolute position"),
+            Port("top_n", (I32,), "R", f"how many alternatives are wanted, 0 to {MOST_TOP}"),
         ),
         outputs=(
-            Port(
-                "tokens",
-                (I32,),
-                "R",
-                "chosen ids; −1 where a logit is NaN or a parameter out of its range",
-            ),
-            Port(
-                "logprob", (F32,), "R", "of the chosen token at temperature 1, nothing cut off; NaN beside −1"
-            ),
+            Port("tokens", (I32,), "R", "chosen ids; −1 for a NaN or a parameter out of its range"),
+            Port("logprob", (F32,), "R", "the token's, at temperature 1, nothing cut off; NaN beside −1"),
+            Port("top_tokens", (I32,), f"R {MOST_TOP}", "the first top_n candidates of logits, then −1"),
+            Port("top_logprobs", (F32,), f"R {MOST_TOP}", "their log-probabilities, then NaN"),
         ),
         relations=(
             Relation(
@@ -224,7 +275,13 @@ register(
             "u = (2³² word1 + word0) / 2⁶⁴ of Philox4x32-10, key (seed low, seed high), counter (position, "
             "choice, 0, 0). top_p · total is rounded up, u · total down, to integers.",
             "top_p takes candidates up to the first whose cumulative weight is at least top_p · total.",
+            "typical: the mean is float32 −S / total, S the sum of float32 weight · −z in multiples of 2⁻⁴⁰; "
+            "a distance is float32 |z − mean|, and whoever is as near as the last one taken is taken too.",
+            "The order, and how others do it: vLLM cuts by min-p before top-k and top-p, with the same "
+            "result but for top-k's share; Hugging Face has temperature, top-k, top-p, min-p, typical; "
+            "llama.cpp has top-k, typical, top-p, min-p, temperature. Here what refers to the greatest "
+            "weight comes first, while it is there, and top-p's share last.",
         ),
-        not_differentiable=dict.fromkeys(_INPUTS, "the output is an id"),
+        not_differentiable=dict.fromkeys(("logits", "adjusted", *PARAMETERS), "the output is an id"),
     )
 )
