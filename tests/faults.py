@@ -57,7 +57,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
         ),
     ),
     (
-        "tests/llm/test_gguf_architectures.py tests/llm/test_configs.py",
+        "tests/llm/test_configs.py tests/llm/test_gguf_architectures.py -k 'not whatever'",
         (
             ("models/llama.py", '(keys, "neighbours")', '(keys, "halves")'),
             ("models/llama.py", "magnitude=rounded(magnitude)", "magnitude=1.0"),

@@ -9,13 +9,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from assay.errors import FormatError
 from assay.formats.strict_json import JsonValue
 from assay.llm.source import open_source
 from assay.models.architecture import find
 from assay.models.config import Config
-from assay.models.decoder import Decoder
+from assay.models.decoder import Decoder, weights
+from assay.models.decoder_graph import computed, graph
+from assay.ops import contract
+from assay.tensor.dtype import F32
 from llm.converted import GOLDEN, write
 
 Fields = dict[str, JsonValue]
@@ -102,3 +107,30 @@ def test_what_is_refused(name: str, fields: Fields, at: str) -> None:
     with pytest.raises(FormatError) as caught:
         shape(name, {**golden(name), **fields})
     assert caught.value.place.endswith(f" › {at}")
+
+
+VALUES = st.one_of(
+    st.none(), st.booleans(), st.text(max_size=3), st.integers(-2, 70), st.floats(),
+    st.sampled_from([10**400, 2**31, 2**63, [], {}, [1.0], "linear", "longrope", "llama3", "gelu", "silu"]),
+)  # fmt: skip
+NAMES = ("llama-wide", "mistral", "qwen2", "qwen3", "gemma2", "gemma3", "phi3", "gpt2")
+
+
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@given(data=st.data(), name=st.sampled_from(NAMES), nested=st.booleans())
+def test_whatever_fields_say_is_refused_or_makes_a_graph(
+    data: st.DataObject, name: str, nested: bool
+) -> None:
+    fields = long() if name == "phi3" else golden(name)
+    rules = fields.get("rope_parameters")
+    target = rules if nested and isinstance(rules, dict) else fields
+    for key in data.draw(st.lists(st.sampled_from(sorted(target)), min_size=1, max_size=3, unique=True)):
+        target[key] = data.draw(VALUES)
+    try:
+        model = shape(name.removesuffix("-wide"), fields)
+    except FormatError as error:
+        assert error.place.startswith("here › ") and error.rule
+        return
+    if model.layers <= 8:  # of more the graph is the same, and takes long
+        contract.require(graph(model, dict.fromkeys(weights(model), F32), F32, 4, 4))
+        computed(model)
