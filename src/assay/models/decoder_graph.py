@@ -13,7 +13,7 @@ from assay.graph.graph import Graph
 from assay.kernels.sizes import PAGE
 from assay.models.decoder import Decoder, weights
 from assay.models.rope import Rope, frequencies
-from assay.models.shape import inverse_root, rounded
+from assay.models.shape import root, rounded
 from assay.ops.builder import Builder
 from assay.ops.sample import PARAMETERS
 from assay.tensor.dtype import F32, I32, DType
@@ -122,7 +122,7 @@ class _Step:
         keys, values = b.ops("cache_write", k, v, self.slots, keys, values, name=f"{at}.cache")
         return b.op(
             "attention", q, keys, values, *self.batch, name=f"{at}.attn", output=f"{at}.attn",
-            heads=model.heads, scale=model.attention_scale or inverse_root(model.head_dim),
+            heads=model.heads, scale=model.attention_scale or rounded(1 / root(model.head_dim)),
             window=model.window(layer), cap=model.attention_cap,
         )  # fmt: skip
 

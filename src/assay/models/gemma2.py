@@ -10,7 +10,7 @@ from assay.models.config import Config
 from assay.models.decoder import Decoder
 from assay.models.hyperparameters import Hyperparameters
 from assay.models.parts import Part
-from assay.models.shape import LAYERS, MOST, alternating, inverse_root, root
+from assay.models.shape import LAYERS, MOST, alternating, root, rounded
 
 LAYER = llama.LAYER | {
     "post_attention_norm": "post_attention_layernorm",
@@ -65,9 +65,8 @@ def like_gguf(
 
 def scaled(model: Decoder, scalar: float) -> Decoder:
     """The model with this family's norms and scales; of the scores it is 1 / √scalar."""
-    return replace(
-        model, post_norms=True, embedding_scale=root(model.hidden), attention_scale=inverse_root(scalar)
-    )
+    scale = rounded(1 / root(scalar))
+    return replace(model, post_norms=True, embedding_scale=root(model.hidden), attention_scale=scale)
 
 
 def parts(model: Decoder) -> dict[str, Part]:

@@ -94,11 +94,6 @@ def root(value: float) -> float:
     return float(np.sqrt(np.float32(value)))
 
 
-def inverse_root(value: float) -> float:
-    """1 / √value, each step rounded to float32."""
-    return float(np.float32(1) / np.sqrt(np.float32(value)))
-
-
 def alternating(window: int, layers: int, period: int) -> tuple[int, ...]:
     """The window, but for the last layer of each period."""
     return tuple(window if layer % period < period - 1 else 0 for layer in range(layers))
