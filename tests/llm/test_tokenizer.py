@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from assay.errors import FormatError, RequestError
 from assay.llm.detokenizer import Detokenizer
+from assay.llm.pretokenizers import PRE_TOKENIZERS
 from assay.llm.tokenizer import Tokenizer
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden/smollm2/tokens.json").read_text("utf-8"))
@@ -182,18 +183,17 @@ def _without(key: str) -> dict[str, object]:
 TOKENS = SMALL["tokenizer.ggml.tokens"]
 assert isinstance(TOKENS, list)
 HOSTILE: list[tuple[str, object, str, str]] = [
-    ("model", "lama", "model", "gpt2 | bert"),
-    ("model", None, "model", "gpt2 | bert"),
-    ("model", 7, "model", "gpt2 | bert"),
-    ("pre", "qwen2", "pre", "smollm"),
-    ("pre", ["smollm"], "pre", "smollm"),
+    ("model", "lama", "model", "gpt2 | llama | t5 | bert"),
+    ("model", None, "model", "gpt2 | llama | t5 | bert"),
+    ("model", 7, "model", "gpt2 | llama | t5 | bert"),
+    ("pre", "qwen9", "pre", " | ".join(PRE_TOKENIZERS)),
+    ("pre", ["smollm"], "pre", " | ".join(PRE_TOKENIZERS)),
     ("tokens", "abc", "tokens", "an array"),
     ("tokens", None, "tokens", "an array"),
     ("tokens", [*TOKENS[:-1], 7], "tokens[12]", "a string"),
     ("tokens", [*TOKENS[:-1], "a"], "tokens", "each token once"),
     ("tokens", [*TOKENS[:-1], ""], "tokens[12]", "a token that isn't empty"),
-    ("tokens", [*TOKENS[:-1], "\u4e00"], "tokens[12]", "characters of GPT-2's alphabet of bytes"),
-    ("tokens", [*TOKENS[:-1], "\ud800"], "tokens[12]", "characters of GPT-2's alphabet of bytes"),
+    ("tokens", [*TOKENS[:-1], "\ud800"], "tokens[12]", "Unicode text"),
     ("tokens", [], "token_type", "0 numbers, one per token"),
     ("token_type", [1], "token_type", "13 numbers, one per token"),
     ("token_type", [*[1] * 12, 7], "token_type[12]", "1 to 6"),

@@ -11,7 +11,6 @@ import tokenizers
 from assay.errors import FormatError
 from assay.formats.files import member
 from assay.formats.strict_json import read_json
-from assay.llm.parsers import LibraryParser
 from assay.llm.spelling import BYTE_TOKEN, byte_level, sentence_piece, word_piece
 from assay.llm.template import LONGEST_SOURCE
 from assay.llm.tokenizer import Tokenizer
@@ -39,7 +38,7 @@ class FolderTokenizer:
     def tokenizer(self) -> Tokenizer:
         """The tokenizer, once with all named tokens and once with those alone that users may write."""
         special = self._json.special()
-        return Tokenizer(self._vocabulary(special), LibraryParser(self._json.plain(), special))
+        return Tokenizer(self._vocabulary(special), self._json.plain(), special)
 
     def _vocabulary(self, special: tokenizers.Tokenizer) -> Vocabulary:
         ids: dict[str, int] = special.get_vocab(with_added_tokens=True)
@@ -64,7 +63,7 @@ class FolderTokenizer:
         first, last = self._around(special)
         bos, eos = self._named("bos_token", ids), self._named("eos_token", ids)
         return Vocabulary(
-            tokens=tokens, kinds=kinds, ids=ids, control=names[True], user_defined=names[False],
+            tokens=tokens, kinds=bytes(kinds), ids=ids, control=names[True], user_defined=names[False],
             spelling=spelling, space_prefix=space_prefix, bos_id=bos if first is None else first, eos_id=eos,
             closing_id=eos if last is None else last, end_ids=self._ends(eos),
             adds_bos=first is not None, adds_eos=last is not None,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
 from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from assay.errors import FormatError
 
@@ -38,27 +39,22 @@ class Keys:
     def flag(self, key: str, default: bool = False) -> bool:
         """A bool; `default` where the file has no such key."""
         value = self._value(key)
-        if value is None:
-            return default
-        if not isinstance(value, bool | np.bool_):
+        if value is not None and not isinstance(value, bool | np.bool_):
             raise self.error(key, "a bool", _shown(value))
-        return bool(value)
+        return default if value is None else bool(value)
 
     def strings(self, key: str) -> list[str]:
         """An array of strings."""
-        items = self.items(key)
-        if set(map(type, items)) - {str}:
-            number = next(n for n, item in enumerate(items) if type(item) is not str)
-            raise self.error(f"{key}[{number}]", "a string", _shown(items[number]))
-        return cast(list[str], items)
+        return cast(list[str], self._items(key, str, None, "a string"))
 
-    def integers(self, key: str, within: range, count: int) -> list[int]:
-        """An array of `count` integers, each `within` a range."""
-        items = self._one_per_token(key, count)
-        if set(map(type, items)) - {int} or not set(within).issuperset(cast(list[int], items)):
-            number = next(n for n, item in enumerate(items) if type(item) is not int or item not in within)
-            raise self.error(f"{key}[{number}]", f"{within[0]} to {within[-1]}", _shown(items[number]))
-        return cast(list[int], items)
+    def numbers(
+        self, key: str, count: int, kind: type, sound: Callable[..., bool], want: str
+    ) -> NDArray[np.float64]:
+        """An array of one number per token, each a `kind` and `sound`."""
+        items = self._items(key, kind, sound, want)
+        if len(items) != count:
+            raise self.error(key, f"{count:,} numbers, one per token", f"{len(items):,}")
+        return np.array(items, np.float64)
 
     def token_id(self, key: str, count: int) -> int | None:
         """A token of `count`, or None."""
@@ -69,20 +65,16 @@ class Keys:
             raise self.error(key, f"a token id, 0 to {count - 1}", _shown(value))
         return operator.index(value)
 
-    def items(self, key: str) -> list[object]:
-        """An array of whatever the file has."""
+    def _items(self, key: str, kind: type, sound: Callable[..., bool] | None, want: str) -> list[object]:
         value = self._value(key)
-        if isinstance(value, np.ndarray) and value.ndim == 1:
-            return list(value.tolist())
-        if not isinstance(value, list | tuple):
+        items = value.tolist() if isinstance(value, np.ndarray) and value.ndim == 1 else value
+        if not isinstance(items, list | tuple):
             raise self.error(key, "an array", _shown(value))
-        return list(value)
-
-    def _one_per_token(self, key: str, count: int) -> list[object]:
-        items = self.items(key)
-        if len(items) != count:
-            raise self.error(key, f"{count:,} numbers, one per token", f"{len(items):,}")
-        return items
+        if set(map(type, items)) != {kind} or (sound and not all(map(sound, set(items)))):
+            for number, item in enumerate(items):
+                if type(item) is not kind or (sound and not sound(item)):
+                    raise self.error(f"{key}[{number}]", want, _shown(item))
+        return list(items)
 
     def _value(self, key: str) -> object:
         return self._metadata.get(f"tokenizer.ggml.{key}")

@@ -2,89 +2,127 @@
 
 from __future__ import annotations
 
+import math
+import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 import tokenizers
+from numpy.typing import NDArray
 from tokenizers import models, normalizers, pre_tokenizers
 
 from assay.llm.gguf_keys import Keys
-from assay.llm.parsers import LibraryParser, Parser, finding, unreachable
 from assay.llm.pretokenizers import PRE_TOKENIZERS, PreTokenizer
-from assay.llm.spelling import BYTE_TOKEN, IN_BYTES, SPACE, byte_level, word_piece
-from assay.llm.vocabulary import BYTE, CONTROL, NORMAL, UNKNOWN, USER_DEFINED, Vocabulary
+from assay.llm.spelling import BYTE_TOKEN, SPACE, byte_level, sentence_piece, word_piece
+from assay.llm.vocabulary import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER_DEFINED, Vocabulary
 
-_END_KEYS = ("eos_token_id", "eot_token_id", "eom_token_id")
+_END_KEYS = ("eot_token_id", "eom_token_id")
 _END_TEXTS = ("<|endoftext|>", "<|im_end|>")
 """Control tokens that end an answer even where no key says so. A file has a key for one such token where the
 model may have several: Qwen2's own configuration lists both of these. llama.cpp goes by these texts, too.
 """
+_KEEP_SPACE = ("<unk>", "<s>", "<|endoftext|>")
+
+
+@dataclass(frozen=True)
+class _Way:
+    """From text to ids, in the library's terms; `plain` is the model without the control tokens' names."""
+
+    plain: models.Model
+    model: models.Model
+    cut: pre_tokenizers.PreTokenizer | None = None
+    normal: normalizers.Normalizer | None = None
 
 
 @dataclass(frozen=True)
 class _Model:
     """What a value of tokenizer.ggml.model stands for, and what holds where a file has no such key.
 
-    `bos` and `closing`: keys in order of preference, then a token's text.
+    `bos` and `closing`: a key, then other keys or texts of tokens, in order of preference.
     """
 
-    parser: Callable[[Keys, Vocabulary], Parser]
+    way: Callable[[Keys, Vocabulary], _Way]
     spelling: Callable[[str], bytes]
-    bos: tuple[str, ...]
-    closing: tuple[str, ...]
+    bos: tuple[str, ...] = ("bos_token_id",)
+    closing: tuple[str, ...] = ("eos_token_id",)
     adds_bos: bool = False
     adds_eos: bool = False
     adds_key: str = "add_eos_token"
     space_prefix: bool = False
 
 
-def read(metadata: Mapping[str, object]) -> tuple[Vocabulary, Parser]:
-    """What the keys `tokenizer.ggml.*` say. Raises FormatError: the key, what came, what is supported."""
+def read(metadata: Mapping[str, object]) -> tuple[Vocabulary, tokenizers.Tokenizer, tokenizers.Tokenizer]:
+    """The vocabulary, and the tokenizers of plain text and of text with control tokens.
+
+    Raises FormatError: the key, what came, what is supported.
+    """
     keys = Keys(metadata)
     model = _MODELS[keys.choice("model", _MODELS)]
     vocabulary = _vocabulary(keys, model)
-    return vocabulary, model.parser(keys, vocabulary)
+    way = model.way(keys, vocabulary)
+    both = [tokenizers.Tokenizer(way.plain), tokenizers.Tokenizer(way.model)]
+    named = [vocabulary.user_defined, vocabulary.user_defined + vocabulary.control]
+    # No key says it, but most of Phi-3's named tokens take the spaces after them, too. llama.cpp goes by the
+    # model's name as well.
+    name = str(metadata.get("general.name", "")).lower()
+    keeps = _KEEP_SPACE if "phi-3" in name or "phi3" in name else vocabulary.ids
+    for tokenizer, names in zip(both, named, strict=True):
+        if way.cut is not None:
+            tokenizer.pre_tokenizer = way.cut
+        if way.normal is not None:
+            tokenizer.normalizer = way.normal
+        added = [tokenizers.AddedToken(name, normalized=False, rstrip=name not in keeps) for name in names]
+        tokenizer.add_tokens(added)
+    return vocabulary, both[0], both[1]
 
 
 def _vocabulary(keys: Keys, model: _Model) -> Vocabulary:
     tokens = keys.strings("tokens")
     count = len(tokens)
-    kinds = [NORMAL] * count
+    kinds = np.full(count, NORMAL, np.uint8)
     if "token_type" in keys:
-        kinds = keys.integers("token_type", range(NORMAL, BYTE + 1), count)
+        known = range(NORMAL, BYTE + 1)
+        kinds = keys.numbers("token_type", count, int, known.__contains__, "1 to 6").astype(np.uint8)
     if model.spelling is word_piece:
-        typed = zip(tokens, kinds, strict=True)
-        tokens = [_continued(token) if kind == NORMAL else token for token, kind in typed]
+        normal = (kinds == NORMAL).tolist()
+        tokens = [_continued(token) if usual else token for token, usual in zip(tokens, normal, strict=True)]
     ids = {token: number for number, token in enumerate(tokens)}
     if len(ids) != count:
         twice, times = Counter(tokens).most_common(1)[0]
         raise keys.error("tokens", "each token once", f"{twice!r} {times} times")
+    try:
+        "".join(tokens).encode()
+    except UnicodeEncodeError:
+        bad = next(n for n, token in enumerate(tokens) if "\ud800" <= max(token, default="") <= "\udfff")
+        raise keys.error(f"tokens[{bad}]", "Unicode text", repr(tokens[bad])) from None
     if "" in ids:
         raise keys.error(f"tokens[{ids['']}]", "a token that isn't empty", "''")
-    for token, kind in zip(tokens, kinds, strict=True):
-        if kind == BYTE and not BYTE_TOKEN.fullmatch(token):
-            raise keys.error(f"tokens[{ids[token]}]", "a byte, <0x00> to <0xFF>", repr(token))
-    control, user_defined = (
-        [token for token, kind in zip(tokens, kinds, strict=True) if kind in chosen]
-        for chosen in ((UNKNOWN, CONTROL), (USER_DEFINED,))
+    control, user_defined, in_bytes = (
+        list(compress(tokens, np.isin(kinds, chosen).tolist()))
+        for chosen in ((UNKNOWN, CONTROL), (USER_DEFINED,), (BYTE,))
     )
-    bos_id = _named(keys, model.bos, ids)
-    closing_id = _named(keys, model.closing, ids)
+    for token in in_bytes:
+        if not BYTE_TOKEN.fullmatch(token):
+            raise keys.error(f"tokens[{ids[token]}]", "a byte, <0x00> to <0xFF>", repr(token))
+    bos_id, closing_id = _named(keys, model.bos, ids), _named(keys, model.closing, ids)
     adds_bos = keys.flag(
-        "add_bos_token", model.adds_bos or (model.spelling is byte_level and _pre(keys).adds_bos)
+        "add_bos_token", model.adds_bos or (model.way is _byte_level and _pre(keys).adds_bos)
     )
     adds_eos = keys.flag(model.adds_key, model.adds_eos)
-    if adds_bos and bos_id is None:
-        raise keys.error("bos_token_id", "a token id, as add_bos_token is true", "nothing")
-    if adds_eos and closing_id is None:
-        raise keys.error(model.closing[0], f"a token id, as {model.adds_key} is true", "nothing")
-    ends = {keys.token_id(key, count) for key in _END_KEYS}
+    for adds, key, found, id_key in (
+        (adds_bos, "add_bos_token", bos_id, model.bos[0]),
+        (adds_eos, model.adds_key, closing_id, model.closing[0]),
+    ):
+        if adds and found is None:
+            raise keys.error(id_key, f"a token id, as {key} is true", "nothing")
+    eos_id = closing_id if model.closing[0] == "eos_token_id" else keys.token_id("eos_token_id", count)
+    ends = {eos_id} | {keys.token_id(key, count) for key in _END_KEYS}
     ends |= {ids[text] for text in _END_TEXTS if text in control}
-    eos_id = keys.token_id("eos_token_id", count)
     return Vocabulary(
-        tokens=tokens, kinds=kinds, ids=ids, control=control, user_defined=user_defined,
+        tokens=tokens, kinds=kinds.tobytes(), ids=ids, control=control, user_defined=user_defined,
         spelling=model.spelling, space_prefix=keys.flag("add_space_prefix", model.space_prefix),
         bos_id=bos_id, eos_id=eos_id, closing_id=closing_id,
         end_ids=frozenset(end for end in ends if end is not None), adds_bos=adds_bos, adds_eos=adds_eos,
@@ -93,30 +131,38 @@ def _vocabulary(keys: Keys, model: _Model) -> Vocabulary:
 
 def _continued(token: str) -> str:
     """A word piece as BERT's own files spell it: GGUF marks what begins a word, those what continues one."""
-    if token.startswith(SPACE):
+    if token.startswith(SPACE) and token != SPACE:
         return token[1:]
     return token if token.startswith("[") and token.endswith("]") else "##" + token
 
 
 def _named(keys: Keys, names: tuple[str, ...], ids: Mapping[str, int]) -> int | None:
-    """The token of the first key that the file has, or the one of that text."""
-    *found, text = names
-    for key in found:
+    """The token of the first of some keys that the file has, or the one of the last name."""
+    for key in names:
         if key in keys:
             return keys.token_id(key, len(ids))
-    return ids.get(text)
+    return ids.get(names[-1])
+
+
+def _unknown(keys: Keys, text: str, ids: Mapping[str, int]) -> int:
+    found = _named(keys, ("unknown_token_id", text), ids)
+    if found is None:
+        raise keys.error("unknown_token_id", "the token of what can't be spelled", "nothing")
+    return found
+
+
+def _unreachable(vocabulary: Vocabulary) -> list[str]:
+    """The tokens in order of ids, the control ones under names that no text can spell."""
+    names = {name: secrets.token_hex(16) for name in vocabulary.control}
+    return [names.get(token, token) for token in vocabulary.tokens]
 
 
 def _pre(keys: Keys) -> PreTokenizer:
     return PRE_TOKENIZERS[keys.choice("pre", PRE_TOKENIZERS)]
 
 
-def _byte_level(keys: Keys, vocabulary: Vocabulary) -> Parser:
-    normal = [vocabulary.tokens[number] for number in vocabulary.of_kind(NORMAL)]
-    if not IN_BYTES.fullmatch("".join(normal)):
-        bad = next(token for token in normal if not IN_BYTES.fullmatch(token))
-        at = f"tokens[{vocabulary.ids[bad]}]"
-        raise keys.error(at, "characters of GPT-2's alphabet of bytes", repr(bad))
+def _byte_level(keys: Keys, vocabulary: Vocabulary) -> _Way:
+    """BPE on bytes, which the file gives the merges of."""
     merges = keys.strings("merges")
     _check_merges(keys, merges, vocabulary.control)
     halves = " ".join(merges).split(" ") if merges else []
@@ -124,43 +170,76 @@ def _byte_level(keys: Keys, vocabulary: Vocabulary) -> Parser:
     pre = _pre(keys)
     cut = pre.build()
     try:
-        both = plain = models.BPE(vocabulary.ids, pairs, ignore_merges=pre.ignore_merges)
+        plain = model = models.BPE(vocabulary.ids, pairs, ignore_merges=pre.ignore_merges)
         if pre.ignore_merges and any(len(cut.pre_tokenize_str(name)) == 1 for name in vocabulary.control):
-            plain = models.BPE(unreachable(vocabulary.ids, vocabulary.control), pairs, ignore_merges=True)
+            hidden = {token: number for number, token in enumerate(_unreachable(vocabulary))}
+            plain = models.BPE(hidden, pairs, ignore_merges=True)
     except Exception as error:  # the library raises nothing narrower
         raise keys.error("merges", "pairs of tokens that are a token when joined", str(error)) from error
-    return _library(vocabulary, plain, both, cut, None)
+    return _Way(plain, model, cut)
 
 
-def _word_piece(keys: Keys, vocabulary: Vocabulary) -> Parser:
-    unknown = _named(keys, ("unknown_token_id", "[UNK]"), vocabulary.ids)
-    if unknown is None:
-        raise keys.error("unknown_token_id", "the token of words that can't be spelled", "nothing")
+def _scored(keys: Keys, vocabulary: Vocabulary) -> _Way:
+    """SentencePiece's BPE: of neighbours that make a token, those with the best score first."""
+    ids = vocabulary.ids
+    missing = [name for name in (f"<0x{byte:02X}>" for byte in range(256)) if name not in ids]
+    if missing:
+        raise keys.error("tokens", "a token for every byte", f"none for {missing[0]}")
+    single = [name for name in vocabulary.control if len(name) == 1]
+    if single:
+        raise keys.error("tokens", "control tokens that text can't make", repr(single[0]))
+    pairs: list[tuple[float, int, str, str]] = []
+    scores = _scores(keys, vocabulary).tolist()
+    for token, kind, score in zip(vocabulary.tokens, vocabulary.kinds, scores, strict=True):
+        for cut in range(1, len(token)) if kind in (NORMAL, USER_DEFINED, UNUSED) else ():
+            if token[:cut] in ids and token[cut:] in ids:
+                pairs.append((-score, -cut, token[:cut], token[cut:]))
+    pairs.sort()
+    model = models.BPE(ids, [pair[2:] for pair in pairs], byte_fallback=True)
+    return _Way(model, model, normal=_spaced(vocabulary.space_prefix))
+
+
+def _unigram(keys: Keys, vocabulary: Vocabulary) -> _Way:
+    """SentencePiece's unigrams: the row of pieces with the greatest sum of scores."""
+    if "precompiled_charsmap" in keys:
+        raise keys.error("precompiled_charsmap", "a vocabulary that replaces no characters", "a table")
+    defined = np.frombuffer(vocabulary.kinds, np.uint8) == USER_DEFINED
+    scores = np.where(defined, 0.0, _scores(keys, vocabulary)).tolist()
+    unknown = _unknown(keys, "<unk>", vocabulary.ids)
+    plain, model = (
+        models.Unigram(list(zip(tokens, scores, strict=True)), unknown)
+        for tokens in (_unreachable(vocabulary), vocabulary.tokens)
+    )
+    single = keys.flag("remove_extra_whitespaces")
+    return _Way(plain, model, normal=_spaced(vocabulary.space_prefix or single, single))
+
+
+def _spaced(prefix: bool, single: bool = False) -> normalizers.Normalizer:
+    """SentencePiece's sign for spaces; one before the text, and no others but `single` ones, if asked."""
+    steps: list[normalizers.Normalizer] = []
+    if single:
+        steps += [normalizers.Replace(tokenizers.Regex(r"\A +| +\z"), "")]
+        steps += [normalizers.Replace(tokenizers.Regex(" +"), " ")]
+    steps += [normalizers.Prepend(SPACE)] if prefix else []
+    return normalizers.Sequence([*steps, normalizers.Replace(" ", SPACE)])
+
+
+def _word_piece(keys: Keys, vocabulary: Vocabulary) -> _Way:
+    """BERT's word pieces: the longest that fits, again and again."""
+    unknown = _unknown(keys, "[UNK]", vocabulary.ids)
     lower = keys.flag("normalizer.lowercase", True)
     accents = keys.flag("normalizer.strip_accents", lower)
-    plain, both = (
-        models.WordPiece(ids, unk_token=next(token for token, number in ids.items() if number == unknown))
-        for ids in (unreachable(vocabulary.ids, vocabulary.control), vocabulary.ids)
+    plain, model = (
+        models.WordPiece({token: number for number, token in enumerate(tokens)}, unk_token=tokens[unknown])
+        for tokens in (_unreachable(vocabulary), vocabulary.tokens)
     )
     normal = normalizers.BertNormalizer(lowercase=lower, strip_accents=accents)
-    return _library(vocabulary, plain, both, pre_tokenizers.BertPreTokenizer(), normal)
+    return _Way(plain, model, pre_tokenizers.BertPreTokenizer(), normal)
 
 
-def _library(
-    vocabulary: Vocabulary,
-    plain: models.Model,
-    both: models.Model,
-    cut: pre_tokenizers.PreTokenizer,
-    normal: normalizers.Normalizer | None,
-) -> Parser:
-    """The library's parsers over one model each; `both` knows the control tokens, too."""
-    made = [tokenizers.Tokenizer(model) for model in (plain, both)]
-    for tokenizer in made:
-        tokenizer.pre_tokenizer = cut
-        if normal is not None:
-            tokenizer.normalizer = normal
-    named = vocabulary.user_defined
-    return LibraryParser(finding(made[0], named), finding(made[1], named + vocabulary.control))
+def _scores(keys: Keys, vocabulary: Vocabulary) -> NDArray[np.float64]:
+    count = len(vocabulary.tokens)
+    return keys.numbers("scores", count, float, math.isfinite, "a finite number")
 
 
 def _check_merges(keys: Keys, merges: list[str], control: list[str]) -> None:
@@ -182,7 +261,12 @@ def _check_merges(keys: Keys, merges: list[str], control: list[str]) -> None:
 
 
 _MODELS = {
-    "gpt2": _Model(_byte_level, byte_level, ("bos_token_id", ""), ("eos_token_id", "")),
+    "gpt2": _Model(_byte_level, byte_level),
+    "llama": _Model(
+        _scored, sentence_piece, ("bos_token_id", "<s>"), ("eos_token_id", "</s>"),
+        adds_bos=True, space_prefix=True,
+    ),
+    "t5": _Model(_unigram, sentence_piece, closing=("eos_token_id", "</s>"), adds_eos=True),
     "bert": _Model(
         _word_piece, word_piece, ("bos_token_id", "cls_token_id", "[CLS]"), ("seperator_token_id", "[SEP]"),
         adds_bos=True, adds_eos=True, adds_key="add_sep_token", space_prefix=True,

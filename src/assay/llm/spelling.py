@@ -16,9 +16,6 @@ BYTES = _byte_alphabet()
 
 _TO_BYTES = dict.fromkeys(range(0x100), 0xFFFF) | BYTES
 
-IN_BYTES = re.compile(f"[{re.escape(''.join(map(chr, BYTES)))}]*")
-"""What is spelled in that alphabet."""
-
 SPACE = "\u2581"
 """SentencePiece's sign for a space."""
 

@@ -6,9 +6,10 @@ import operator
 from collections.abc import Iterable, Mapping
 from typing import Self
 
+import tokenizers
+
 from assay.errors import RequestError
 from assay.llm import gguf_tokenizer
-from assay.llm.parsers import Parser
 from assay.llm.spelling import byte_token
 from assay.llm.vocabulary import BYTE, NORMAL, USER_DEFINED, Vocabulary
 
@@ -21,9 +22,11 @@ class Tokenizer:
     (None: nothing); any of `end_ids` ends an answer. `control` has the names of the control tokens.
     """
 
-    def __init__(self, vocabulary: Vocabulary, parser: Parser) -> None:
-        self._vocabulary, self._parser = vocabulary, parser
-        self._kinds = bytes(vocabulary.kinds)
+    def __init__(
+        self, vocabulary: Vocabulary, plain: tokenizers.Tokenizer, special: tokenizers.Tokenizer
+    ) -> None:
+        """`special` finds all named tokens in a text, `plain` only those that users define."""
+        self._vocabulary, self._plain, self._special = vocabulary, plain, special
         self.control = tuple(vocabulary.control)
         self.vocabulary_size = len(vocabulary.tokens)
         self.bos_id = vocabulary.bos_id
@@ -56,7 +59,8 @@ class Tokenizer:
                 "not Unicode text", place=f"text[{at}]", want="no surrogates", got=repr(text[at])
             ) from error
         before, after = _wanted("bos", bos, self.bos_id), _wanted("eos", eos, self.closing_id)
-        return before + self._parser.parse(text, special) + after
+        parser = self._special if special else self._plain
+        return before + parser.encode(text, add_special_tokens=False).ids + after
 
     def decode(self, tokens: Iterable[int], *, skip_special: bool = True) -> str:
         """The text of `tokens`; bytes that aren't UTF-8 become U+FFFD. Raises RequestError on a bad id.
@@ -76,7 +80,7 @@ class Tokenizer:
         if not 0 <= number < self.vocabulary_size:
             want = f"0 to {self.vocabulary_size - 1}"
             raise RequestError("no such token", place="tokens", want=want, got=repr(token))
-        text, kind = self._vocabulary.tokens[number], self._kinds[number]
+        text, kind = self._vocabulary.tokens[number], self._vocabulary.kinds[number]
         if kind == NORMAL:
             return self._vocabulary.spelling(text)
         if kind == BYTE:

@@ -22,7 +22,7 @@ class Vocabulary:
     """
 
     tokens: list[str]
-    kinds: list[int]
+    kinds: bytes
     ids: dict[str, int]
     control: list[str]
     user_defined: list[str]
@@ -34,7 +34,3 @@ class Vocabulary:
     end_ids: frozenset[int]
     adds_bos: bool
     adds_eos: bool
-
-    def of_kind(self, kind: int) -> list[int]:
-        """The ids of the tokens of one kind, ascending."""
-        return [number for number, found in enumerate(self.kinds) if found == kind]
