@@ -11,7 +11,7 @@ import tokenizers
 from assay.errors import FormatError
 from assay.formats.files import member
 from assay.formats.strict_json import read_json
-from assay.llm.spelling import BYTE_TOKEN, byte_level, sentence_piece, word_piece
+from assay.llm.spelling import BYTE_TOKEN, SPACE, byte_level, sentence_piece, word_piece
 from assay.llm.template import LONGEST_SOURCE
 from assay.llm.tokenizer import Tokenizer
 from assay.llm.tokenizer_json import Fields, TokenizerJson
@@ -82,18 +82,17 @@ class FolderTokenizer:
 
     def _spelling(self) -> tuple[Callable[[str], bytes], bool]:
         """How tokens are spelled, and whether decoding drops the space that begins a text."""
-        joins = {str(step["type"]): step for step in self._json.joins}
-        if "ByteLevel" in joins and any(step["type"] == "ByteLevel" for step in self._json.cuts):
+        joins = self._json.joins
+        if "ByteLevel" in joins and "ByteLevel" in self._json.cuts:
             return byte_level, False
         if "WordPiece" in joins:
             return word_piece, True
         if "Metaspace" in joins:
             return sentence_piece, joins["Metaspace"].get("prepend_scheme") != "never"
-        if "Replace" in joins:
+        if joins.get("Replace", {}).get("pattern") == {"String": SPACE}:
             return sentence_piece, bool(joins.get("Strip", {}).get("start"))
-        raise self._json.error(
-            "decoder", "ByteLevel (as pre_tokenizer, too) | WordPiece | Metaspace | Replace", list(joins)
-        )
+        want = "ByteLevel (as pre_tokenizer, too) | WordPiece | Metaspace | Replace ▁"
+        raise self._json.error("decoder", want, list(joins))
 
     def _named(self, field: str, ids: Mapping[str, int]) -> int | None:
         """The token that tokenizer_config.json names: a text, or an object with it."""

@@ -27,14 +27,8 @@ model may have several: Qwen2's own configuration lists both of these. llama.cpp
 _KEEP_SPACE = ("<unk>", "<s>", "<|endoftext|>")
 
 
-@dataclass(frozen=True)
-class _Way:
-    """From text to ids, in the library's terms; `plain` is the model without the control tokens' names."""
-
-    plain: models.Model
-    model: models.Model
-    cut: pre_tokenizers.PreTokenizer | None = None
-    normal: normalizers.Normalizer | None = None
+# Two models, without the control tokens' names and with them; how a text is cut; how it is changed before.
+_Way = tuple[models.Model, models.Model, pre_tokenizers.PreTokenizer | None, normalizers.Normalizer | None]
 
 
 @dataclass(frozen=True)
@@ -62,18 +56,18 @@ def read(metadata: Mapping[str, object]) -> tuple[Vocabulary, tokenizers.Tokeniz
     keys = Keys(metadata)
     model = _MODELS[keys.choice("model", _MODELS)]
     vocabulary = _vocabulary(keys, model)
-    way = model.way(keys, vocabulary)
-    both = [tokenizers.Tokenizer(way.plain), tokenizers.Tokenizer(way.model)]
+    plain, whole, cut, normal = model.way(keys, vocabulary)
+    both = tokenizers.Tokenizer(plain), tokenizers.Tokenizer(whole)
     named = [vocabulary.user_defined, vocabulary.user_defined + vocabulary.control]
     # No key says it, but most of Phi-3's named tokens take the spaces after them, too. llama.cpp goes by the
     # model's name as well.
     name = str(metadata.get("general.name", "")).lower()
     keeps = _KEEP_SPACE if "phi-3" in name or "phi3" in name else vocabulary.ids
     for tokenizer, names in zip(both, named, strict=True):
-        if way.cut is not None:
-            tokenizer.pre_tokenizer = way.cut
-        if way.normal is not None:
-            tokenizer.normalizer = way.normal
+        if cut is not None:
+            tokenizer.pre_tokenizer = cut
+        if normal is not None:
+            tokenizer.normalizer = normal
         added = [tokenizers.AddedToken(name, normalized=False, rstrip=name not in keeps) for name in names]
         tokenizer.add_tokens(added)
     return vocabulary, both[0], both[1]
@@ -93,11 +87,6 @@ def _vocabulary(keys: Keys, model: _Model) -> Vocabulary:
     if len(ids) != count:
         twice, times = Counter(tokens).most_common(1)[0]
         raise keys.error("tokens", "each token once", f"{twice!r} {times} times")
-    try:
-        "".join(tokens).encode()
-    except UnicodeEncodeError:
-        bad = next(n for n, token in enumerate(tokens) if "\ud800" <= max(token, default="") <= "\udfff")
-        raise keys.error(f"tokens[{bad}]", "Unicode text", repr(tokens[bad])) from None
     if "" in ids:
         raise keys.error(f"tokens[{ids['']}]", "a token that isn't empty", "''")
     control, user_defined, in_bytes = (
@@ -112,12 +101,10 @@ def _vocabulary(keys: Keys, model: _Model) -> Vocabulary:
         "add_bos_token", model.adds_bos or (model.way is _byte_level and _pre(keys).adds_bos)
     )
     adds_eos = keys.flag(model.adds_key, model.adds_eos)
-    for adds, key, found, id_key in (
-        (adds_bos, "add_bos_token", bos_id, model.bos[0]),
-        (adds_eos, model.adds_key, closing_id, model.closing[0]),
-    ):
-        if adds and found is None:
-            raise keys.error(id_key, f"a token id, as {key} is true", "nothing")
+    if adds_bos and bos_id is None:
+        raise keys.error(model.bos[0], "a token id, as add_bos_token is true", "nothing")
+    if adds_eos and closing_id is None:
+        raise keys.error(model.closing[0], f"a token id, as {model.adds_key} is true", "nothing")
     eos_id = closing_id if model.closing[0] == "eos_token_id" else keys.token_id("eos_token_id", count)
     ends = {eos_id} | {keys.token_id(key, count) for key in _END_KEYS}
     ends |= {ids[text] for text in _END_TEXTS if text in control}
@@ -176,7 +163,7 @@ def _byte_level(keys: Keys, vocabulary: Vocabulary) -> _Way:
             plain = models.BPE(hidden, pairs, ignore_merges=True)
     except Exception as error:  # the library raises nothing narrower
         raise keys.error("merges", "pairs of tokens that are a token when joined", str(error)) from error
-    return _Way(plain, model, cut)
+    return plain, model, cut, None
 
 
 def _scored(keys: Keys, vocabulary: Vocabulary) -> _Way:
@@ -196,7 +183,7 @@ def _scored(keys: Keys, vocabulary: Vocabulary) -> _Way:
                 pairs.append((-score, -cut, token[:cut], token[cut:]))
     pairs.sort()
     model = models.BPE(ids, [pair[2:] for pair in pairs], byte_fallback=True)
-    return _Way(model, model, normal=_spaced(vocabulary.space_prefix))
+    return model, model, None, _spaced(vocabulary.space_prefix)
 
 
 def _unigram(keys: Keys, vocabulary: Vocabulary) -> _Way:
@@ -211,7 +198,7 @@ def _unigram(keys: Keys, vocabulary: Vocabulary) -> _Way:
         for tokens in (_unreachable(vocabulary), vocabulary.tokens)
     )
     single = keys.flag("remove_extra_whitespaces")
-    return _Way(plain, model, normal=_spaced(vocabulary.space_prefix or single, single))
+    return plain, model, None, _spaced(vocabulary.space_prefix or single, single)
 
 
 def _spaced(prefix: bool, single: bool = False) -> normalizers.Normalizer:
@@ -234,7 +221,7 @@ def _word_piece(keys: Keys, vocabulary: Vocabulary) -> _Way:
         for tokens in (_unreachable(vocabulary), vocabulary.tokens)
     )
     normal = normalizers.BertNormalizer(lowercase=lower, strip_accents=accents)
-    return _Way(plain, model, pre_tokenizers.BertPreTokenizer(), normal)
+    return plain, model, pre_tokenizers.BertPreTokenizer(), normal
 
 
 def _scores(keys: Keys, vocabulary: Vocabulary) -> NDArray[np.float64]:

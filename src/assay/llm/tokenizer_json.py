@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import tokenizers
 
@@ -23,6 +22,7 @@ Fields = dict[str, JsonValue]
 
 _LONGEST_WORD = 200
 """Characters of a word that WordPiece looks at: the time grows with their square."""
+_MOST_STEPS = 16
 
 
 class TokenizerJson:
@@ -32,12 +32,9 @@ class TokenizerJson:
         # What cuts a text short or fills it up is for the caller to say, not for the file.
         self._fields = fields | {"truncation": None, "padding": None}
         self._place = place
-        self.model = self._object("model")
-        self.added = self._added()
-        self.normal = self._steps("normalizer", _NORMALIZERS)
-        self.cuts = self._steps("pre_tokenizer", _CUTS)
-        self.joins = self._steps("decoder", _JOINS)
-        self._check_model()
+        self.model, self.added = self._model(), self._added()
+        self._steps("normalizer")
+        self.cuts, self.joins = self._steps("pre_tokenizer"), self._steps("decoder")
 
     def special(self) -> tokenizers.Tokenizer:
         """The library's reading of the whole file."""
@@ -48,14 +45,14 @@ class TokenizerJson:
         hidden = {str(token["content"]): secrets.token_hex(16) for token in self.added if token["special"]}
         written: list[JsonValue] = [token for token in self.added if not token["special"]]
         model = {**self.model}
-        if model.get("unk_token") in hidden:
-            model["unk_token"] = hidden[str(model["unk_token"])]
-        vocabulary, merges = model.get("vocab"), model.get("merges")
+        vocabulary, merges, unknown = model["vocab"], model.get("merges"), str(model.get("unk_token"))
+        if unknown in hidden:
+            model["unk_token"] = hidden[unknown]
         if isinstance(vocabulary, dict):
             model["vocab"] = {hidden.get(token, token): number for token, number in vocabulary.items()}
         elif isinstance(vocabulary, list):
-            pairs = [pair if isinstance(pair, list) else [pair] for pair in vocabulary]
-            model["vocab"] = [[hidden.get(str(pair[0]), pair[0]), *pair[1:]] for pair in pairs]
+            pairs = [pair for pair in vocabulary if isinstance(pair, list)]
+            model["vocab"] = [[hidden.get(str(pair[0]), pair[0]), pair[1]] for pair in pairs]
         if isinstance(merges, list):
             model["merges"] = [pair for pair in merges if _merged(pair) not in hidden]
         return self._read(self._fields | {"model": model, "added_tokens": written, "post_processor": None})
@@ -69,66 +66,58 @@ class TokenizerJson:
         try:
             return tokenizers.Tokenizer.from_str(json.dumps(fields))
         except Exception as error:  # the library raises nothing narrower
-            rule = "a tokenizer that can't be used"
-            raise FormatError(rule, place=self._place, got=str(error)[:500]) from error
+            raise self.error("model", "what the library reads", error) from error
 
-    def _object(self, field: str) -> Fields:
-        value = self._fields.get(field)
-        if not isinstance(value, dict):
-            raise self.error(field, "an object", type(value).__name__)
-        return value
+    def _model(self) -> Fields:
+        model = self._fields.get("model")
+        if not isinstance(model, dict):
+            raise self.error("model", "an object", model)
+        kind, vocabulary, unknown = model.get("type"), model.get("vocab"), model.get("unk_token")
+        words, listed = kind == "WordPiece", kind == "Unigram"
+        longest = model.get("max_input_chars_per_word", 100)
+        for field, sound in (
+            ("type", kind in ("BPE", "Unigram", "WordPiece")),
+            ("vocab", isinstance(vocabulary, list if listed else dict)),
+            ("dropout", not model.get("dropout")),
+            ("end_of_word_suffix", not model.get("end_of_word_suffix")),
+            ("continuing_subword_prefix", (model.get("continuing_subword_prefix") or "") == "##" * words),
+            ("max_input_chars_per_word", type(longest) is int and 0 < longest <= _LONGEST_WORD),
+            ("unk_id", type(model.get("unk_id")) is int or not listed),
+        ):
+            if not sound:
+                raise self.error(f"model › {field}", "BPE | Unigram | WordPiece as in use", model.get(field))
+        spelled = isinstance(unknown, str) and isinstance(vocabulary, dict) and unknown in vocabulary
+        if not spelled and (words or (unknown is not None and not listed)):
+            raise self.error("model › unk_token", "a token", unknown)
+        return model
 
     def _added(self) -> list[Fields]:
         added = self._fields.get("added_tokens", [])
         if not isinstance(added, list):
-            raise self.error("added_tokens", "an array", type(added).__name__)
+            raise self.error("added_tokens", "an array", added)
         found: list[Fields] = []
+        types = {"id": int, "content": str, "special": bool}
         for number, token in enumerate(added):
-            if not isinstance(token, dict) or not _is_added(token):
+            if (
+                not isinstance(token, dict)
+                or any(type(token.get(field)) is not kind for field, kind in types.items())
+                or not token["content"]
+            ):
                 raise self.error(f"added_tokens[{number}]", "id, content and special", token)
             found.append(token)
         return found
 
-    def _steps(self, field: str, supported: dict[str, Callable[[Fields], bool]]) -> list[Fields]:
+    def _steps(self, field: str) -> dict[str, Fields]:
+        """The steps of a part of the file by type: few, and none twice but what cuts or replaces."""
         steps = list(_flat(self._fields.get(field)))
+        kinds = [str(step.get("type")) for step in steps]
+        once = [kind for kind in kinds if kind not in ("Split", "Replace")]
+        if len(steps) > _MOST_STEPS or len(set(once)) < len(once):
+            raise self.error(field, f"at most {_MOST_STEPS} steps, none twice", kinds)
         for step in steps:
-            kind = step.get("type")
-            if not isinstance(kind, str) or kind not in supported:
-                raise self.error(field, " | ".join(supported), kind)
-            if not supported[kind](step):
-                raise self.error(f"{field} › {kind}", "what tokenizers in use say", step)
-        kinds = Counter(str(step["type"]) for step in steps if step["type"] not in _REPEATED)
-        if len(steps) > _MOST_STEPS or max(kinds.values(), default=0) > 1:
-            raise self.error(
-                field, f"at most {_MOST_STEPS} steps, none twice", f"{len(steps)}: {dict(kinds)}"
-            )
-        return steps
-
-    def _check_model(self) -> None:
-        model = self.model
-        kind, vocabulary, unknown = model.get("type"), model.get("vocab"), model.get("unk_token")
-        if kind not in ("BPE", "Unigram", "WordPiece"):
-            raise self.error("model › type", "BPE | Unigram | WordPiece", kind)
-        if not isinstance(vocabulary, list if kind == "Unigram" else dict):
-            raise self.error("model › vocab", "the tokens", type(vocabulary).__name__)
-        for field in ("dropout", "end_of_word_suffix"):
-            if model.get(field):
-                raise self.error(f"model › {field}", "nothing", model[field])
-        if kind == "Unigram":
-            if type(model.get("unk_id")) is not int:
-                raise self.error("model › unk_id", "the token of what can't be spelled", model.get("unk_id"))
-        elif (kind == "WordPiece" or unknown is not None) and unknown not in vocabulary:
-            raise self.error("model › unk_token", "a token", unknown)
-        prefix, longest = model.get("continuing_subword_prefix"), model.get("max_input_chars_per_word", 100)
-        if (prefix or "") != ("##" if kind == "WordPiece" else ""):
-            raise self.error("model › continuing_subword_prefix", "## for word pieces, else none", prefix)
-        if type(longest) is not int or not 0 < longest <= _LONGEST_WORD:
-            raise self.error("model › max_input_chars_per_word", f"1 to {_LONGEST_WORD}", longest)
-
-
-def _is_added(token: Fields) -> bool:
-    types = {"id": int, "content": str, "special": bool}
-    return all(type(token.get(field)) is kind for field, kind in types.items()) and bool(token["content"])
+            if not _sound(step):
+                raise self.error(f"{field} › {step.get('type')}", "what tokenizers in use say", step)
+        return dict(zip(kinds, steps, strict=True))
 
 
 def _merged(pair: JsonValue) -> str:
@@ -146,53 +135,12 @@ def _flat(part: JsonValue) -> Iterator[Fields]:
         yield part if isinstance(part, dict) else {}
 
 
-def _anything(step: Fields) -> bool:
-    return True
-
-
-def _known_pattern(step: Fields) -> bool:
-    """A text, or a pattern of a tokenizer in use: there are others that take forever."""
-    pattern = step.get("pattern")
-    if not isinstance(pattern, dict) or len(pattern) != 1:
+def _sound(step: Fields) -> bool:
+    """A step's pattern is a text or in use, as others may take forever, and it puts nothing long into a text."""
+    pattern, content = step.get("pattern", {"String": " "}), step.get("content", " ")
+    if not isinstance(pattern, dict) or not isinstance(content, str) or "precompiled_charsmap" in step:
         return False
-    return bool(pattern.get("String")) or pattern.get("Regex") in KNOWN_PATTERNS
-
-
-def _replaces(step: Fields) -> bool:
-    """By nothing longer, so that steps one after the other don't blow a text up."""
-    content, pattern = step.get("content"), step.get("pattern")
-    if not isinstance(content, str) or not isinstance(pattern, dict) or not _known_pattern(step):
-        return False
-    return len(content) <= len(str(pattern.get("String", " ")))
-
-
-def _one_space(step: Fields) -> bool:
-    return (step.get("content"), step.get("start"), step.get("stop")) in ((" ", 0, 0), (" ", 1, 0))
-
-
-def _spaces(step: Fields) -> bool:
-    return step.get("replacement") == SPACE
-
-
-_MOST_STEPS = 16
-_REPEATED = ("Split", "Replace")
-_NORMALIZERS: dict[str, Callable[[Fields], bool]] = {
-    **dict.fromkeys(("NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Strip", "StripAccents", "Nmt"), _anything),
-    "BertNormalizer": _anything,
-    "Prepend": lambda step: step.get("prepend") == SPACE,
-    "Replace": _replaces,
-}
-_CUTS: dict[str, Callable[[Fields], bool]] = {
-    **dict.fromkeys(("ByteLevel", "Digits", "Punctuation", "Whitespace", "WhitespaceSplit"), _anything),
-    "BertPreTokenizer": _anything,
-    "Metaspace": _spaces,
-    "Split": _known_pattern,
-}
-_JOINS: dict[str, Callable[[Fields], bool]] = {
-    **dict.fromkeys(("ByteLevel", "ByteFallback", "Fuse"), _anything),
-    "WordPiece": lambda step: step.get("prefix") == "##",
-    "Metaspace": _spaces,
-    "Replace": lambda step: step.get("pattern") == {"String": SPACE} and step.get("content") == " ",
-    "Strip": _one_space,
-}
-"""The steps of each part that are supported, and what must hold of each."""
+    text = str(pattern.get("String", ""))
+    known = bool(text) if "String" in pattern else str(pattern.get("Regex")) in KNOWN_PATTERNS
+    signs = (step.get("prepend", SPACE), step.get("replacement", SPACE), step.get("prefix", "##"))
+    return known and len(content) <= len(text or " ") and signs == (SPACE, SPACE, "##")
