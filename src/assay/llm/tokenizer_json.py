@@ -136,7 +136,7 @@ def _flat(part: JsonValue) -> Iterator[Fields]:
 
 
 def _sound(step: Fields) -> bool:
-    """A step's pattern is a text or in use, as others may take forever, and it puts nothing long into a text."""
+    """A step's pattern is a text or in use, others may take forever; and it puts nothing long into a text."""
     pattern, content = step.get("pattern", {"String": " "}), step.get("content", " ")
     if not isinstance(pattern, dict) or not isinstance(content, str) or "precompiled_charsmap" in step:
         return False
