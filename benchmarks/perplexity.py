@@ -57,9 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 engine.call("load", path=str(Path(file).resolve()), threads=asked.threads)
                 configure(engine)
             found = evaluate([Logits(ours, folder), Logits(theirs, folder)], cut, lambda done, total: None)
-        mine, other = (model.perplexity for model in found.models)
+        mine, other = found.perplexity
         print(
-            f"{Path(file).name}: {len(cut)} windows of {asked.context}, {len(found.positions)} tokens; assay "
+            f"{Path(file).name}: {len(cut)} windows of {asked.context}, {len(found.position)} tokens; assay "
             f"{mine:.4f}, llama.cpp {other:.4f} ({mine / other - 1:+.3%}); divergence mean "
             f"{found.divergence.mean():.6f}, same likeliest token {found.agreement:.2%}"
         )

@@ -27,43 +27,27 @@ class Scorer(Protocol):
 
 
 @dataclass(frozen=True)
-class Prediction:
-    """Of one model, at each scored token: its surprise in nats, and the token that it held likeliest."""
-
-    surprise: Floats
-    likeliest: NDArray[np.int64]
-
-    @property
-    def perplexity(self) -> float:
-        """exp of the mean surprise."""
-        return float(np.exp(self.surprise.mean()))
-
-    @property
-    def error(self) -> float:
-        """The perplexity's standard error; 0 for a single token."""
-        spread = self.surprise.std(ddof=1) if len(self.surprise) > 1 else 0.0
-        return float(self.perplexity * spread / np.sqrt(len(self.surprise)))
-
-
-@dataclass(frozen=True)
 class Evaluation:
-    """`positions` are those of the scored tokens in the text; of each, what the models predicted, the judged
-    one first, and the divergence of the first from the last (zeros where there is one model).
+    """Of n scored tokens: `position` int [n] in the text; for each model `surprise` float64 [models, n] in
+    nats, and the token that it held `likeliest`, int [models, n]; the first one's `divergence` [n] from the
+    last.
     """
 
-    positions: NDArray[np.int64]
-    models: tuple[Prediction, ...]
+    position: NDArray[np.int64]
+    likeliest: NDArray[np.int64]
+    surprise: Floats
     divergence: Floats
 
     @property
-    def agreement(self) -> float:
-        """The share of tokens at which both hold the same one likeliest."""
-        return float((self.models[0].likeliest == self.models[-1].likeliest).mean())
+    def perplexity(self) -> list[float]:
+        """Of each model: exp of the mean surprise."""
+        found: list[float] = np.exp(self.surprise.mean(axis=-1)).tolist()
+        return found
 
-    def worst(self, count: int) -> list[int]:
-        """Which scored tokens have the largest divergence, the worst first."""
-        order: list[int] = np.argsort(-self.divergence, kind="stable")[:count].tolist()
-        return order
+    @property
+    def agreement(self) -> float:
+        """The share of tokens at which the first and the last hold the same one likeliest."""
+        return float((self.likeliest[0] == self.likeliest[-1]).mean())
 
 
 def windows(tokens: Items[int], context: int, bos: int | None) -> list[list[int]]:
@@ -80,24 +64,21 @@ def evaluate(
     """Score the second half of each window: its tokens but the first one of them, each after those before it
     in the window. Of two models the second is the reference. Raises RequestError or PrecisionOverflow.
     """
-    scored: list[tuple[NDArray[np.int64], Floats, Floats]] = []
+    scored: list[tuple[NDArray[np.int64], NDArray[np.int64], Floats, Floats]] = []
     for done, window in enumerate(cut):
         progress(done, len(cut))
         logits = [lm.logits(window) for lm in models]
         for first in range(len(window) // 2, len(window) - 1, ROWS):
-            rows = slice(first, min(first + ROWS, len(window) - 1))
-            followed = np.array(window[rows.start + 1 : rows.stop + 1])
-            logs = [log_softmax(each[rows]) for each in logits]
-            surprise = np.stack([-log[np.arange(len(followed)), followed] for log in logs])
+            at = np.arange(first, min(first + ROWS, len(window) - 1))
+            followed = np.array(window)[at + 1]
+            logs = np.stack([log_softmax(each[at]) for each in logits])
+            surprise = -logs[:, np.arange(len(at)), followed]
             if not np.isfinite(surprise).all():
                 raise PrecisionOverflow("the logits are not numbers", place=f"window {done}")
-            likeliest = np.stack([log.argmax(axis=-1) for log in logs])
-            at = done * len(window) + np.arange(rows.start + 1, rows.stop + 1)
-            scored.append((np.vstack([at, likeliest]), surprise, kullback_leibler(logs[-1], logs[0])))
+            divergence = kullback_leibler(logs[-1], logs[0])
+            scored.append((done * len(window) + at + 1, logs.argmax(axis=-1), surprise, divergence))
     progress(len(cut), len(cut))
-    integers, surprises, divergences = (np.concatenate(parts, axis=-1) for parts in zip(*scored, strict=True))
-    predictions = tuple(map(Prediction, surprises, integers[1:]))
-    return Evaluation(integers[0], predictions, divergences)
+    return Evaluation(*(np.concatenate(parts, axis=-1) for parts in zip(*scored, strict=True)))
 
 
 def log_softmax(logits: NDArray[np.floating]) -> Floats:
