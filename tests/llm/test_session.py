@@ -11,7 +11,7 @@ import pytest
 
 import assay
 from assay.errors import AssayError, FormatError, RequestError
-from llm import tiny
+from llm import converted, tiny
 
 Load = Callable[[], assay.LanguageModel]
 PROMPT = "ab cab\nb" * 12
@@ -32,6 +32,14 @@ def test_a_session_is_taken_up_where_it_was_left(model: Path, tmp_path: Path) ->
     assert found.timings.cached_tokens == saved - 1
     assert (found.tokens, found.logprobs) == (wanted.tokens, wanted.logprobs)
     again.engine.check_integrity()
+
+
+@pytest.mark.parametrize("name", converted.MODELS)
+def test_what_a_session_depends_on_is_the_same_in_every_process(tmp_path: Path, name: str) -> None:
+    """Sets print in an order that another process doesn't have."""
+    converted.write(tmp_path / "m.gguf", name)
+    with assay.load(tmp_path / "m.gguf", threads=1, cache_tokens=64) as lm:
+        assert not [how for how in lm.identity.how.values() if "{" in how or " at 0x" in how]
 
 
 def test_a_prompt_that_nobody_computed_is_computed_first(model: Path, tmp_path: Path) -> None:

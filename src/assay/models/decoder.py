@@ -39,7 +39,7 @@ class Decoder:
     """The operator: or "gelu_tanh" or "gelu"."""
     gated: bool = True
     """Whether the activation of one map is multiplied with another map."""
-    biases: frozenset[str] = frozenset()
+    biases: tuple[str, ...] = ()
     """Linear maps with a bias, such as "attn_q"."""
     head_norms: bool = False
     """Whether each head of queries and keys is normalised."""

@@ -65,7 +65,7 @@ def _shaped(model: Decoder) -> Decoder:
         norm="layer_norm",
         activation="gelu_tanh",
         gated=False,
-        biases=frozenset((*QKV, "attn_output", "ffn_up", "ffn_down")),
+        biases=(*QKV, "attn_output", "ffn_up", "ffn_down"),
     )
 
 

@@ -27,7 +27,7 @@ NAMES = Names(
     epsilon_default=1e-6,
 )
 
-BIASES = frozenset((*QKV, "attn_output", "ffn_gate", "ffn_up", "ffn_down"))
+BIASES = (*QKV, "attn_output", "ffn_gate", "ffn_up", "ffn_down")
 """Those that a llama may have."""
 LONG = ("longrope", "su")
 """Two names of one rule."""
@@ -51,14 +51,14 @@ REST = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output
 def from_config(config: Config, name: str) -> Decoder:
     """The shape that a llama's config.json says."""
     attention, feed_forward = config.flag("attention_bias", False), config.flag("mlp_bias", False)
-    biases = frozenset(part for part in BIASES if (attention if "attn" in part else feed_forward))
+    biases = tuple(part for part in BIASES if (attention if "attn" in part else feed_forward))
     return replace(like(config, name), biases=biases)
 
 
 def from_gguf(keys: Hyperparameters) -> Decoder:
     """The shape that a llama's GGUF file says; it has the biases that its first layer has."""
     model = gguf_decoder.like(keys, "neighbours")
-    biases = frozenset(part for part in BIASES if f"blk.0.{part}.bias" in keys.file.tensors)
+    biases = tuple(part for part in BIASES if f"blk.0.{part}.bias" in keys.file.tensors)
     return replace(model, biases=biases)
 
 

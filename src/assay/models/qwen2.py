@@ -15,12 +15,12 @@ from assay.models.shape import MOST
 def from_config(config: Config, name: str) -> Decoder:
     """The shape that a config.json says."""
     model = llama.like(config, name)
-    return replace(model, biases=frozenset(QKV), windows=sliding(config, model))
+    return replace(model, biases=QKV, windows=sliding(config, model))
 
 
 def from_gguf(keys: Hyperparameters) -> Decoder:
     """The shape that a GGUF file says."""
-    return replace(gguf_decoder.like(keys), biases=frozenset(QKV))
+    return replace(gguf_decoder.like(keys), biases=QKV)
 
 
 def sliding(config: Config, model: Decoder) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from assay.models.hyperparameters import Hyperparameters
 
 def from_config(config: Config, name: str) -> Decoder:
     """The shape that a config.json says."""
-    biases = frozenset((*QKV, "attn_output")) if config.flag("attention_bias", False) else frozenset()
+    biases = (*QKV, "attn_output") if config.flag("attention_bias", False) else ()
     model = llama.like(config, name)
     return replace(model, biases=biases, head_norms=True, windows=qwen2.sliding(config, model))
 
