@@ -112,8 +112,8 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
         (
             (
                 "kernels/gemm.py",
-                ("range(0, k, DEPTH):\n                at"),
-                ("range(0, k - 1, DEPTH - 1):\n                at"),
+                "range(0, k, DEPTH):",
+                "range(0, k - 1, DEPTH - 1):",
             ),
             (
                 "kernels/ftile.py",
@@ -166,8 +166,8 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
         (
             (
                 "kernels/kvcache.py",
-                "put_half(at_key, key) | put_half(at_value, value)",
-                "put_half(at_key, key)",
+                "put(at_key, key) | put(at_value, value)",
+                "put(at_key, key)",
             ),
         ),
     ),

@@ -18,16 +18,8 @@ from assay.kernels.share import take
 from assay.kernels.sizes import PAGE, SUPER, TOKENS
 from assay.simd.device import device
 from assay.simd.mathf import exp, tanh
-from assay.simd.memory import as_f32, get_f32, get_i32, get_i64, load, load_f16, put_f32, store
-from assay.simd.vector import (
-    fma,
-    lane_numbers,
-    select,
-    splat,
-    splat_i32,
-    tree_max,
-    tree_sum,
-)  # fmt: skip
+from assay.simd.memory import as_f32, get_f32, get_i32, load, load_f16, put_f32, store, words
+from assay.simd.vector import fma, lane_numbers, select, splat, splat_i32, tree_max, tree_sum
 
 NOTHING = np.float32(-np.inf)
 ZERO = np.float32(0.0)
@@ -46,37 +38,22 @@ def product(a, b, depth, width, y, rows, k, columns):
     Rows of b and y are `width` long, and columns past `columns` may be written.
     """
     for column in range(0, columns, COLUMNS):
+        right = b + 4 * column
         row = 0
-        while rows - row > FEW:
-            _many(
-                a + 4 * k * row,
-                4 * k,
-                b + 4 * column,
-                4 * width,
-                depth,
-                y + 4 * (width * row + column),
-                4 * width,
-                rows - row,
-                1,
-            )
-            row += ROWS
-        if row < rows:
-            _few(
-                a + 4 * k * row,
-                4 * k,
-                b + 4 * column,
-                4 * width,
-                depth,
-                y + 4 * (width * row + column),
-                4 * width,
-                rows - row,
-                1,
-            )
+        while row < rows:
+            left, to = a + 4 * k * row, y + 4 * (width * row + column)
+            if rows - row > FEW:
+                _many(left, 4 * k, right, 4 * width, depth, to, 4 * width, rows - row, 1)
+                row += ROWS
+            else:
+                _few(left, 4 * k, right, 4 * width, depth, to, 4 * width, rows - row, 1)
+                row += FEW
 
 
 @device
-def fold(state, output, m, total, o, d, fresh):
-    """Merge (m, total, o) into (state[0], state[1], output), or start with it."""
+def fold(state, output, result, o, d, fresh):
+    """Merge (result[0], result[1], o) into (state[0], state[1], output), or start with it: m, l and o."""
+    m, total = get_f32(result), get_f32(result + 4)
     if fresh:
         put_f32(state, m)
         put_f32(state + 4, total)
@@ -128,28 +105,21 @@ def _kernel(load_cache, tile_loader: ftile.Loader, size: int):
             store(target + 4 * i, load_cache(source + size * i))
 
     @device
-    def attend(
-        q,
-        keys,
-        values,
-        table,
-        y,
-        first,
-        tokens,
-        past,
-        all_keys,
-        heads,
-        kv_heads,
-        kv_head,
-        d,
-        scale,
-        window,
-        cap,
-        scratch,
-    ):
-        """Query tokens `first` … of one sequence against one key head; `past` tokens precede the first of
-        them. Each sees up to itself, or `all_keys` where that isn't 0.
+    def attend(args, scratch, sequence, tile, kv_head):
+        """A tile of one sequence's queries against one key head. `past` tokens precede the first of them.
+        Each sees up to itself, or `all_keys` where that isn't 0.
         """
+        word = words(args, 16)
+        q, keys, values, spans, pasts, tables, y = word[:7]
+        pages, heads, kv_heads, d = word[8:12]
+        scale, window, cap, causal = as_f32(word[12]), word[13], as_f32(word[14]), word[15]
+        begin_row, end_row = get_i32(spans + 4 * sequence), get_i32(spans + 4 * sequence + 4)
+        first = begin_row + TOKENS * tile
+        tokens = min(TOKENS, end_row - first)
+        before = get_i32(pasts + 4 * sequence)
+        past = before + first - begin_row
+        all_keys = 0 if causal else before + end_row - begin_row
+        table = tables + 4 * pages * sequence
         group = heads // kv_heads
         rows = tokens * group
         queries = scratch
@@ -208,29 +178,12 @@ def _kernel(load_cache, tile_loader: ftile.Loader, size: int):
                 for i in range(0, d, 16):
                     store(output + 4 * i, load(output + 4 * i) + splat(0.0))
                 first_of_super = page == max(page // (SUPER // PAGE) * (SUPER // PAGE), seen_from // PAGE)
-                state = inner_state + 8 * row
-                result = inner_state + 8 * rows * 2 + 8 * row
-                fold(
-                    state,
-                    inner + 4 * d * row,
-                    get_f32(result),
-                    get_f32(result + 4),
-                    output,
-                    d,
-                    first_of_super,
-                )
+                state, folded = inner_state + 8 * row, inner + 4 * d * row
+                fold(state, folded, inner_state + 8 * rows * 2 + 8 * row, output, d, first_of_super)
                 last_of_super = (page + 1) % (SUPER // PAGE) == 0 or here + PAGE > position
                 if last_of_super:
                     first_super = here // SUPER == seen_from // SUPER
-                    fold(
-                        outer_state + 8 * row,
-                        outer + 4 * d * row,
-                        get_f32(state),
-                        get_f32(state + 4),
-                        inner + 4 * d * row,
-                        d,
-                        first_super,
-                    )
+                    fold(outer_state + 8 * row, outer + 4 * d * row, state, folded, d, first_super)
         for row in range(rows):
             target = y + 4 * d * (heads * (first + row // group) + group * kv_head + row % group)
             inverse = splat(ONE / get_f32(outer_state + 8 * row + 4))
@@ -241,50 +194,17 @@ def _kernel(load_cache, tile_loader: ftile.Loader, size: int):
         """(q, keys, values, spans, pasts, table, y, S, P, heads, kv_heads, D, scale, window, cap, causal,
         scratch, its stride)
         """
-        q, keys, values = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
-        spans, pasts, table, y = (
-            get_i64(args + 32),
-            get_i64(args + 40),
-            get_i64(args + 48),
-            get_i64(args + 56),
-        )
-        sequences, pages = get_i64(args + 64), get_i64(args + 72)
-        heads, kv_heads, d = get_i64(args + 80), get_i64(args + 88), get_i64(args + 96)
-        scale, window = as_f32(get_i64(args + 104)), get_i64(args + 112)
-        cap, causal = as_f32(get_i64(args + 120)), get_i64(args + 128)
-        scratch = get_i64(args + 136) + get_i64(args + 144) * tid
+        word = words(args, 18)
+        spans, sequences, kv_heads, scratch = word[3], word[7], word[10], word[16] + word[17] * tid
         item = take(args)
         start = 0
         for sequence in range(sequences):
-            first, last = get_i32(spans + 4 * sequence), get_i32(spans + 4 * sequence + 4)
-            tiles = (last - first + TOKENS - 1) // TOKENS
+            rows = get_i32(spans + 4 * sequence + 4) - get_i32(spans + 4 * sequence)
+            tiles = (rows + TOKENS - 1) // TOKENS
             while item < start + tiles * kv_heads:
                 # The last tile sees the most keys; it goes first, so that the threads end together.
                 tile = tiles - 1 - (item - start) // kv_heads
-                kv_head = (item - start) % kv_heads
-                at = TOKENS * tile
-                tokens = min(TOKENS, last - first - at)
-                past = get_i32(pasts + 4 * sequence) + at
-                all_keys = 0 if causal else get_i32(pasts + 4 * sequence) + last - first
-                attend(
-                    q,
-                    keys,
-                    values,
-                    table + 4 * pages * sequence,
-                    y,
-                    first + at,
-                    tokens,
-                    past,
-                    all_keys,
-                    heads,
-                    kv_heads,
-                    kv_head,
-                    d,
-                    scale,
-                    window,
-                    cap,
-                    scratch,
-                )
+                attend(args, scratch, sequence, tile, (item - start) % kv_heads)
                 item = take(args)
             start += tiles * kv_heads
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from assay.kernels.panels import BLOCK, FORMATS, PANEL, Format
 from assay.kernels.share import first_row
 from assay.kernels.unpack import column as unpacked
-from assay.simd.memory import get_bf16, get_f16, get_f32, get_i32, get_i64, put_f32
+from assay.simd.memory import get_bf16, get_f16, get_f32, get_i32, put_f32, words
 
 
 def _quantised(form: Format):
@@ -14,8 +14,7 @@ def _quantised(form: Format):
 
     def kernel(args, tid, nthreads):
         """(tokens, table, y, T, K)"""
-        tokens, table, y = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
-        rows, k = get_i64(args + 32), get_i64(args + 40)
+        tokens, table, y, rows, k = words(args, 5)
         blocks = k // BLOCK
         for row in range(first_row(rows, tid, nthreads), first_row(rows, tid + 1, nthreads)):
             token = get_i32(tokens + 4 * row)
@@ -32,8 +31,7 @@ globals().update({name: _quantised(form) for name, form in FORMATS.items()})
 def _plain(get, size: int):
     def kernel(args, tid, nthreads):
         """(tokens, table, y, T, K)"""
-        tokens, table, y = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
-        rows, k = get_i64(args + 32), get_i64(args + 40)
+        tokens, table, y, rows, k = words(args, 5)
         for row in range(first_row(rows, tid, nthreads), first_row(rows, tid + 1, nthreads)):
             token = get_i32(tokens + 4 * row)
             at = table + size * (k * PANEL * (token // PANEL) + token % PANEL)

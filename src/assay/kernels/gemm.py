@@ -13,19 +13,23 @@ from assay.kernels import ftile
 from assay.kernels.panels import BLOCK, DEPTH, EDGE, FORMATS, PANEL, ROW_BLOCK, Format
 from assay.kernels.share import copy_columns, take
 from assay.kernels.unpack import columns as unpacked
-from assay.simd.memory import get_i64
+from assay.simd.device import device
+from assay.simd.memory import words
 
 
-def _plain(load: ftile.Loader, size: int):
+def _kernel(load: ftile.Loader, size: int, find):
+    """`find(w, scratch, K, panel, depth, steps)` says where so many steps of a panel from `depth` on are, as
+    elements of `size` bytes.
+    """
     tall, columns = ftile.tall(), 2 * ftile.columns()
     one = ftile.tile(1, PANEL, load, size)
     many = ftile.tile(tall, columns, load, size)
+    pitch = size * PANEL
 
     def kernel(args, tid, nthreads):
         """(x, w, y, T, K, N, scratch, its stride)"""
-        x, w, y = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
-        rows, k, n = get_i64(args + 32), get_i64(args + 40), get_i64(args + 48)
-        edge = get_i64(args + 56) + get_i64(args + 64) * tid
+        x, w, y, rows, k, n, scratch, apart = words(args, 8)
+        edge = scratch + apart * tid
         panels = (n + PANEL - 1) // PANEL
         row_blocks = (rows + ROW_BLOCK - 1) // ROW_BLOCK
         item = take(args)
@@ -36,85 +40,49 @@ def _plain(load: ftile.Loader, size: int):
             if PANEL * panel + PANEL > n:
                 target, stride = edge, PANEL
             for depth in range(0, k, DEPTH):
-                at = w + size * PANEL * (k * panel + depth)
                 steps = min(DEPTH, k - depth)
+                at = find(w, edge + EDGE, k, panel, depth, steps)
                 first = np.int64(depth == 0)
                 if rows == 1:
-                    one(x + 4 * depth, 4 * k, at, size * PANEL, steps, target, 4 * stride, 1, first)
+                    one(x + 4 * depth, 4 * k, at, pitch, steps, target, 4 * stride, 1, first)
                 else:
                     for column in range(0, PANEL, columns):
+                        b = at + size * column
                         for row in range(start, end, tall):
+                            a = x + 4 * (k * row + depth)
                             to = target + 4 * (stride * (row - start) + column)
-                            many(
-                                x + 4 * (k * row + depth),
-                                4 * k,
-                                at + size * column,
-                                size * PANEL,
-                                steps,
-                                to,
-                                4 * stride,
-                                end - row,
-                                first,
-                            )
+                            many(a, 4 * k, b, pitch, steps, to, 4 * stride, end - row, first)
             if stride != n:
                 copy_columns(edge, y + 4 * (n * start + PANEL * panel), end - start, n - PANEL * panel, n)
             item = take(args)
 
     return kernel
+
+
+def _plain(load: ftile.Loader, size: int):
+    @device
+    def find(w, scratch, k, panel, depth, steps):
+        return w + size * PANEL * (k * panel + depth)
+
+    return _kernel(load, size, find)
+
+
+def _quantised(form: Format):
+    dequantise = unpacked(form)
+    pace = form.pace
+
+    @device
+    def find(w, scratch, k, panel, depth, steps):
+        at = w + pace * (k // BLOCK) * panel
+        for block in range(steps // BLOCK):
+            for half in range(0, PANEL, 16):
+                dequantise(at, depth // BLOCK + block, half, scratch + 4 * PANEL * BLOCK * block)
+        return scratch
+
+    return _kernel(ftile.load_f32, 4, find)
 
 
 float32 = _plain(ftile.load_f32, 4)
 float16 = _plain(ftile.load_f16, 2)
 bfloat16 = _plain(ftile.load_bf16, 2)
-
-
-def _quantised(form: Format):
-    tall, columns = ftile.tall(), 2 * ftile.columns()
-    many = ftile.tile(tall, columns)
-    dequantise = unpacked(form)
-    pace = form.pace
-
-    def kernel(args, tid, nthreads):
-        """(x, w, y, T, K, N, scratch, its stride)"""
-        x, w, y = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
-        rows, k, n = get_i64(args + 32), get_i64(args + 40), get_i64(args + 48)
-        edge = get_i64(args + 56) + get_i64(args + 64) * tid
-        scratch = edge + EDGE
-        panels, blocks = (n + PANEL - 1) // PANEL, k // BLOCK
-        row_blocks = (rows + ROW_BLOCK - 1) // ROW_BLOCK
-        item = take(args)
-        while item < row_blocks * panels:
-            start, panel = ROW_BLOCK * (item // panels), item % panels
-            end = min(start + ROW_BLOCK, rows)
-            target, stride = y + 4 * (n * start + PANEL * panel), n
-            if PANEL * panel + PANEL > n:
-                target, stride = edge, PANEL
-            at = w + pace * blocks * panel
-            for depth in range(0, k, DEPTH):
-                steps = min(DEPTH, k - depth)
-                for block in range(steps // BLOCK):
-                    for half in range(0, PANEL, 16):
-                        dequantise(at, depth // BLOCK + block, half, scratch + 4 * PANEL * BLOCK * block)
-                first = np.int64(depth == 0)
-                for column in range(0, PANEL, columns):
-                    for row in range(start, end, tall):
-                        to = target + 4 * (stride * (row - start) + column)
-                        many(
-                            x + 4 * (k * row + depth),
-                            4 * k,
-                            scratch + 4 * column,
-                            4 * PANEL,
-                            steps,
-                            to,
-                            4 * stride,
-                            end - row,
-                            first,
-                        )
-            if stride != n:
-                copy_columns(edge, y + 4 * (n * start + PANEL * panel), end - start, n - PANEL * panel, n)
-            item = take(args)
-
-    return kernel
-
-
 globals().update({name: _quantised(form) for name, form in FORMATS.items()})

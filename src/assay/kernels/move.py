@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from assay.kernels.share import first_row
-from assay.simd.memory import get_i32, get_i64, load, load_part, store, store_part
+from assay.simd.memory import get_i32, load, load_part, store, store_part, words
 from assay.simd.vector import splat
 
 NAN = np.float32(np.nan)
@@ -13,8 +13,7 @@ NAN = np.float32(np.nan)
 
 def gather_rows(args, tid, nthreads):
     """(x, rows, y, T, R, N): y[r] = x[rows[r]], NaN where that is no row of x."""
-    x, rows, y = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
-    t, r, n = get_i64(args + 32), get_i64(args + 40), get_i64(args + 48)
+    x, rows, y, t, r, n = words(args, 6)
     for i in range(first_row(r, tid, nthreads), first_row(r, tid + 1, nthreads)):
         row = get_i32(rows + 4 * i)
         inside = 0 <= row < t

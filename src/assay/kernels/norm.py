@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from assay.kernels.share import first_row
-from assay.simd.memory import as_f32, get_i64, load, load_part, store, store_part
+from assay.simd.memory import as_f32, load, load_part, store, store_part, words
 from assay.simd.vector import fma, lane_numbers, select, splat, splat_i32, sqrt, tree_sum
 
 ONE = np.float32(1.0)
@@ -15,13 +15,8 @@ def rms_norm(args, tid, nthreads):
     """(x, w, y, T, groups, N, eps): y = x · (1 / √(Σx² / N + eps)) · w in each group of N, squares summed in
     16 lanes and one tree.
     """
-    x, w, y = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
-    rows, groups, n, eps = (
-        get_i64(args + 32),
-        get_i64(args + 40),
-        get_i64(args + 48),
-        as_f32(get_i64(args + 56)),
-    )
+    x, w, y, rows, groups, n, epsilon = words(args, 7)
+    eps = as_f32(epsilon)
     whole = n // 16 * 16
     for row in range(groups * first_row(rows, tid, nthreads), groups * first_row(rows, tid + 1, nthreads)):
         source, target = x + 4 * n * row, y + 4 * n * row
@@ -44,8 +39,8 @@ def layer_norm(args, tid, nthreads):
     """(x, w, b, y, T, N, eps): y = fma(d · (1 / √(Σd² / N + eps)), w, b) with d = x − Σx / N; both sums are
     in 16 lanes and one tree.
     """
-    x, w, b, y = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24), get_i64(args + 32)
-    rows, n, eps = get_i64(args + 40), get_i64(args + 48), as_f32(get_i64(args + 56))
+    x, w, b, y, rows, n, epsilon = words(args, 7)
+    eps = as_f32(epsilon)
     for row in range(first_row(rows, tid, nthreads), first_row(rows, tid + 1, nthreads)):
         source, target = x + 4 * n * row, y + 4 * n * row
         total = splat(0.0)

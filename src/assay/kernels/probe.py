@@ -12,13 +12,12 @@ from functools import reduce
 
 from llvmlite import ir
 from numba.core import types
-from numba.extending import intrinsic
 
 from assay.kernels.control import LINE
 from assay.kernels.share import take
-from assay.simd.memory import get_i64, load_at, load_i32, put_i64, store_at, store_i32
+from assay.simd.memory import load_at, load_i32, put_i64, store_at, store_i32, words
 from assay.simd.target import features
-from assay.simd.vector import F32, I8, I16, I32, I64, call, splat_i32
+from assay.simd.vector import F32, I8, I16, I32, I64, call, instruction, splat_i32
 
 WIDE = "avx512f" in features()
 VECTOR = 64 if WIDE else 32 if "avx2" in features() else 16
@@ -33,8 +32,7 @@ def read(args, tid, nthreads):
     """(x, piece, pieces, times, out): read `pieces` of `piece` bytes, whoever is free the next one, over and
     over. `piece` is a multiple of 256.
     """
-    x, size, pieces = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
-    times, out = get_i64(args + 32), get_i64(args + 40)
+    x, size, pieces, times, out = words(args, 5)
     a, b, c, d = splat_i32(0), splat_i32(0), splat_i32(0), splat_i32(0)
     item = take(args)
     while item < pieces * times:
@@ -51,34 +49,29 @@ def read(args, tid, nthreads):
 def _rounds(kind: ir.VectorType, step: Step):
     """An intrinsic `(x, rounds, out)`: SUMS sums, each of which takes one `step` a round."""
 
-    @intrinsic
-    def repeat(typingctx, x, rounds, out):
-        def emit(context, builder, sig, args):
-            x, rounds, out = args
-            factor = load_at(builder, x, kind, 4)
-            first = [load_at(builder, builder.add(x, I64(LINE * index)), kind, 4) for index in range(SUMS)]
-            entry, loop = builder.block, builder.append_basic_block("round")
-            done = builder.append_basic_block("done")
-            builder.branch(loop)
-            builder.position_at_end(loop)
-            count = builder.phi(I64)
-            sums = [builder.phi(kind) for _ in range(SUMS)]
-            following = builder.add(count, I64(1))
-            for phi, start, value in zip(
-                (count, *sums),
-                (I64(0), *first),
-                (following, *(step(builder, factor, total) for total in sums)),
-                strict=True,
-            ):
-                phi.add_incoming(start, entry)
-                phi.add_incoming(value, loop)
-            builder.cbranch(builder.icmp_signed("<", following, rounds), loop, done)
-            builder.position_at_end(done)
-            add = builder.fadd if kind.element == F32 else builder.add
-            store_at(builder, out, reduce(add, sums), 4)
-            return context.get_dummy_value()
-
-        return types.void(*[types.int64] * 3), emit
+    @instruction(types.void(*[types.int64] * 3))
+    def repeat(builder, x, rounds, out):
+        factor = load_at(builder, x, kind, 4)
+        first = [load_at(builder, builder.add(x, I64(LINE * index)), kind, 4) for index in range(SUMS)]
+        entry, loop = builder.block, builder.append_basic_block("round")
+        done = builder.append_basic_block("done")
+        builder.branch(loop)
+        builder.position_at_end(loop)
+        count = builder.phi(I64)
+        sums = [builder.phi(kind) for _ in range(SUMS)]
+        following = builder.add(count, I64(1))
+        for phi, start, value in zip(
+            (count, *sums),
+            (I64(0), *first),
+            (following, *(step(builder, factor, total) for total in sums)),
+            strict=True,
+        ):
+            phi.add_incoming(start, entry)
+            phi.add_incoming(value, loop)
+        builder.cbranch(builder.icmp_signed("<", following, rounds), loop, done)
+        builder.position_at_end(done)
+        add = builder.fadd if kind.element == F32 else builder.add
+        store_at(builder, out, reduce(add, sums), 4)
 
     return repeat
 
@@ -113,15 +106,15 @@ DOT = VECTOR if VECTOR > 16 else VECTOR // 2
 
 def multiply(args, tid, nthreads):
     """(x, rounds, out): float32 multiply-adds; out[0] becomes the operations of one thread, two for each."""
-    rounds, out = get_i64(args + 16), get_i64(args + 24)
-    _multiplies(get_i64(args + 8), rounds, out + LINE * (tid + 1))
+    x, rounds, out = words(args, 3)
+    _multiplies(x, rounds, out + LINE * (tid + 1))
     if tid == 0:
         put_i64(out, 2 * rounds * SUMS * (VECTOR // 4))
 
 
 def dot(args, tid, nthreads):
     """(x, rounds, out): multiply-adds of 8-bit integers, as 4-bit weights have them; out[0] as above."""
-    rounds, out = get_i64(args + 16), get_i64(args + 24)
-    _dots(get_i64(args + 8), rounds, out + LINE * (tid + 1))
+    x, rounds, out = words(args, 3)
+    _dots(x, rounds, out + LINE * (tid + 1))
     if tid == 0:
         put_i64(out, 2 * rounds * SUMS * DOT)

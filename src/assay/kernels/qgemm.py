@@ -10,7 +10,7 @@ from __future__ import annotations
 from assay.kernels.panels import BLOCK, FORMATS, PANEL, ROW_BLOCK, Format
 from assay.kernels.qtile import tall, tile, width
 from assay.kernels.share import copy_columns, take
-from assay.simd.memory import get_i64
+from assay.simd.memory import words
 
 
 def _kernel(form: Format):
@@ -21,10 +21,8 @@ def _kernel(form: Format):
 
     def kernel(args, tid, nthreads):
         """(q, scale, sum, w, y, T, K, N, scratch, its stride)"""
-        a, scales, sums = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
-        w, y = get_i64(args + 32), get_i64(args + 40)
-        rows, k, n = get_i64(args + 48), get_i64(args + 56), get_i64(args + 64)
-        edge = get_i64(args + 72) + get_i64(args + 80) * tid
+        a, scales, sums, w, y, rows, k, n, scratch, apart = words(args, 10)
+        edge = scratch + apart * tid
         blocks, panels = k // BLOCK, (n + PANEL - 1) // PANEL
         side = 4 * blocks
         if rows == 1:
@@ -52,19 +50,8 @@ def _kernel(form: Format):
             for column in range(0, PANEL, columns):
                 for row in range(start, end, rows_at_once):
                     to = target + 4 * (stride * (row - start) + column)
-                    many(
-                        a + k * row,
-                        k,
-                        scales + side * row,
-                        sums + side * row,
-                        side,
-                        at,
-                        column,
-                        blocks,
-                        to,
-                        4 * stride,
-                        end - row,
-                    )
+                    s, t = scales + side * row, sums + side * row
+                    many(a + k * row, k, s, t, side, at, column, blocks, to, 4 * stride, end - row)
             if stride != n:
                 copy_columns(edge, y + 4 * (n * start + PANEL * panel), end - start, n - PANEL * panel, n)
             item = take(args)

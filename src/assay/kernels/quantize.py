@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from assay.kernels.share import fault, first_row
-from assay.simd.memory import get_i64, load, put_f32, put_i32, store_i8
+from assay.simd.memory import load, put_f32, put_i32, store_i8, words
 from assay.simd.vector import any_lane, bits, floats, select, splat, splat_i32, tree_max, tree_sum
 
 LEAST = np.float32(2.0**-100)
@@ -17,15 +17,13 @@ def rows(args, tid, nthreads):
     """(x, q, scale, sum, T, K): for each block of 32, scale = max|x| / 127 and q = x · (127 / max|x|) to
     nearest even.
     """
-    x, q, scales, sums = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24), get_i64(args + 32)
-    count, k = get_i64(args + 40), get_i64(args + 48)
+    x, q, scales, sums, count, k = words(args, 6)
     blocks = k // 32
     magnitude = splat_i32(0x7FFFFFFF)
     infinite = splat_i32(0x7F800000)
     magic = splat(12582912.0)
-    for block in range(
-        first_row(count, tid, nthreads) * blocks, first_row(count, tid + 1, nthreads) * blocks
-    ):
+    end = first_row(count, tid + 1, nthreads) * blocks
+    for block in range(first_row(count, tid, nthreads) * blocks, end):
         low, high = load(x + 128 * block), load(x + 128 * block + 64)
         a, b = bits(low) & magnitude, bits(high) & magnitude
         if any_lane((a >= infinite) | (b >= infinite)):

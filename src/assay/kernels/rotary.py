@@ -6,7 +6,7 @@ import numpy as np
 
 from assay.kernels.share import first_row
 from assay.simd.mathf import sincos
-from assay.simd.memory import get_f32, get_i32, get_i64, load, load_part, put_f32, store, store_part
+from assay.simd.memory import get_f32, get_i32, load, load_part, put_f32, store, store_part, words
 from assay.simd.vector import evens, fma, interleave_high, interleave_low, odds
 
 
@@ -14,8 +14,7 @@ def table(args, tid, nthreads):
     """(positions, frequencies, table, T, P): table[t] = cos of P angles, then sin; angle = float32(position ·
     frequency).
     """
-    positions, frequencies, out = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
-    rows, pairs = get_i64(args + 32), get_i64(args + 40)
+    positions, frequencies, out, rows, pairs = words(args, 5)
     for row in range(first_row(rows, tid, nthreads), first_row(rows, tid + 1, nthreads)):
         position = np.float32(get_i32(positions + 4 * row))
         for pair in range(pairs):
@@ -29,8 +28,7 @@ def halves(args, tid, nthreads):
     """(x, table, y, T, heads, D, P): pairs are elements i and i + P of each head's first 2P; the rest is
     copied.
     """
-    x, turns, y = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
-    rows, heads, d, pairs = get_i64(args + 32), get_i64(args + 40), get_i64(args + 48), get_i64(args + 56)
+    x, turns, y, rows, heads, d, pairs = words(args, 7)
     for row in range(first_row(rows, tid, nthreads), first_row(rows, tid + 1, nthreads)):
         turn = turns + 8 * pairs * row
         for head in range(heads):
@@ -49,8 +47,7 @@ def neighbours(args, tid, nthreads):
     """(x, table, y, T, heads, D, P): pairs are elements 2i and 2i + 1 of each head's first 2P; the rest is
     copied.
     """
-    x, turns, y = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
-    rows, heads, d, pairs = get_i64(args + 32), get_i64(args + 40), get_i64(args + 48), get_i64(args + 56)
+    x, turns, y, rows, heads, d, pairs = words(args, 7)
     whole = pairs // 16 * 16
     for row in range(first_row(rows, tid, nthreads), first_row(rows, tid + 1, nthreads)):
         turn = turns + 8 * pairs * row

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from llvmlite import ir
 from numba.core import types
-from numba.extending import intrinsic
 
-from assay.simd.vector import I1, I16, I64, LANES, F32x16, Mask16, Vector, call, constant
+from assay.simd.vector import I1, I16, I64, LANES, F32x16, Mask16, Vector, call, constant, instruction
 
 FRACTION_BITS = 40
 VF64 = ir.VectorType(ir.DoubleType(), LANES)
@@ -24,57 +23,37 @@ def _to_fixed(builder: ir.IRBuilder, value: ir.Value, wide: ir.Type, whole: ir.T
     return builder.sub(bits, splat(whole, 0x433 << 52))
 
 
-@intrinsic
-def fixed(typingctx, value):
+@instruction(types.int64(types.float32))
+def fixed(builder, value):
     """A float32 in [0, 1] in units of 2**-40."""
-
-    def emit(context, builder, sig, args):
-        return _to_fixed(builder, args[0], ir.DoubleType(), I64, ir.Constant)
-
-    return types.int64(types.float32), emit
+    return _to_fixed(builder, value, ir.DoubleType(), I64, ir.Constant)
 
 
-@intrinsic
-def no_fixed(typingctx):
+@instruction(I64x16())
+def no_fixed(builder):
     """16 sums of nothing."""
-    return I64x16(), lambda context, builder, sig, args: constant(VI64, 0)
+    return constant(VI64, 0)
 
 
-@intrinsic
-def add_fixed(typingctx, sums, values):
+@instruction(I64x16(I64x16, F32x16))
+def add_fixed(builder, sums, values):
     """Add each lane of `values`, all in [0, 1], to its sum."""
-
-    def emit(context, builder, sig, args):
-        return builder.add(args[0], _to_fixed(builder, args[1], VF64, VI64, constant))
-
-    return I64x16(I64x16, F32x16), emit
+    return builder.add(sums, _to_fixed(builder, values, VF64, VI64, constant))
 
 
-@intrinsic
-def sum_fixed(typingctx, sums):
+@instruction(types.int64(I64x16))
+def sum_fixed(builder, sums):
     """The sum over the 16 lanes, an int64."""
-
-    def emit(context, builder, sig, args):
-        return call(builder, "llvm.vector.reduce.add.v16i64", I64, args[0])
-
-    return types.int64(I64x16), emit
+    return call(builder, "llvm.vector.reduce.add.v16i64", I64, sums)
 
 
-@intrinsic
-def lane_bits(typingctx, mask):
+@instruction(types.int64(Mask16))
+def lane_bits(builder, mask):
     """Bit i is set where lane i of the mask is."""
-    if mask is Mask16:
-        return types.int64(mask), lambda context, builder, sig, args: builder.zext(
-            builder.bitcast(args[0], I16), I64
-        )
-    return None
+    return builder.zext(builder.bitcast(mask, I16), I64)
 
 
-@intrinsic
-def lowest_bit(typingctx, word):
+@instruction(types.int64(types.int64))
+def lowest_bit(builder, word):
     """The number of the lowest set bit; there is one."""
-
-    def emit(context, builder, sig, args):
-        return call(builder, "llvm.cttz.i64", I64, args[0], I1(1))
-
-    return types.int64(types.int64), emit
+    return call(builder, "llvm.cttz.i64", I64, word, I1(1))

@@ -12,7 +12,7 @@ from numba.core.types.containers import UniTuple
 from numba.extending import intrinsic
 
 from assay.simd.device import device
-from assay.simd.vector import I64, bits, convert_i32, floats, fma, select, splat, splat_i32
+from assay.simd.vector import I64, bits, convert_i32, floats, fma, instruction, select, splat, splat_i32
 
 DOUBLE = ir.DoubleType()
 WIDE = ir.IntType(128)
@@ -23,16 +23,16 @@ LN2 = 0.6931471805599453
 NAN = float("nan")
 
 
-@intrinsic
-def f64_bits(typingctx, value):
+@instruction(types.int64(types.float64))
+def f64_bits(builder, value):
     """The bits of a float64, as an int64."""
-    return types.int64(types.float64), lambda context, builder, sig, args: builder.bitcast(args[0], I64)
+    return builder.bitcast(value, I64)
 
 
-@intrinsic
-def as_f64(typingctx, word):
+@instruction(types.float64(types.int64))
+def as_f64(builder, word):
     """The float64 with the bits of an int64."""
-    return types.float64(types.int64), lambda context, builder, sig, args: builder.bitcast(args[0], DOUBLE)
+    return builder.bitcast(word, DOUBLE)
 
 
 @intrinsic

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 from numba.core import types
+from numba.core.types.containers import UniTuple
 from numba.extending import intrinsic
 
 from assay.simd.target import has_f16c
@@ -20,6 +21,7 @@ from assay.simd.vector import (
     I32x16,
     call,
     constant,
+    instruction,
     spread,
 )
 
@@ -41,26 +43,19 @@ def store_at(builder: ir.IRBuilder, address: ir.Value, value: ir.Value, align: i
 
 
 def _loader(result: types.Type, stored: ir.Type, align: int, convert=lambda builder, value: value):
-    """An intrinsic that loads `stored` at an int64 address and converts it into `result`."""
+    """The instruction that loads `stored` at an int64 address and converts it into `result`."""
 
-    @intrinsic
-    def load(typingctx, address):
-        def emit(context, builder, sig, args):
-            return convert(builder, load_at(builder, args[0], stored, align))
-
-        return result(types.int64), emit
+    @instruction(result(types.int64))
+    def load(builder, address):
+        return convert(builder, load_at(builder, address, stored, align))
 
     return load
 
 
 def _storer(value_type: types.Type, align: int, convert=lambda builder, value: value):
-    @intrinsic
-    def store(typingctx, address, value):
-        def emit(context, builder, sig, args):
-            store_at(builder, args[0], convert(builder, args[1]), align)
-            return context.get_dummy_value()
-
-        return types.void(types.int64, value_type), emit
+    @instruction(types.void(types.int64, value_type))
+    def store(builder, address, value):
+        store_at(builder, address, convert(builder, value), align)
 
     return store
 
@@ -157,112 +152,80 @@ put_u16 = _storer(types.int64, 2, lambda builder, value: builder.trunc(value, I1
 put_u8 = _storer(types.int64, 1, lambda builder, value: builder.trunc(value, I8))
 
 
-@intrinsic
-def put_half(typingctx, address, value):
+@instruction(types.boolean(types.int64, types.float32))
+def put_half(builder, address, value):
     """Store a float32 as float16, to nearest even; whether it became infinite or was not a number."""
-
-    def emit(context, builder, sig, args):
-        four = builder.insert_element(constant(ir.VectorType(F32, 4), 0.0), args[1], I32(0))
-        half = builder.extract_element(float_to_half(builder, four), I32(0))
-        store_at(builder, args[0], half, 2)
-        return builder.icmp_unsigned("==", builder.and_(half, I16(0x7C00)), I16(0x7C00))
-
-    return types.boolean(types.int64, types.float32), emit
+    four = builder.insert_element(constant(ir.VectorType(F32, 4), 0.0), value, I32(0))
+    half = builder.extract_element(float_to_half(builder, four), I32(0))
+    store_at(builder, address, half, 2)
+    return builder.icmp_unsigned("==", builder.and_(half, I16(0x7C00)), I16(0x7C00))
 
 
-@intrinsic
-def load_part(typingctx, address, count):
+@instruction(F32x16(types.int64, types.int64))
+def load_part(builder, address, count):
     """The first `count` floats at `address` (1 to 16); other lanes are +0, their memory is not read."""
-
-    def emit(context, builder, sig, args):
-        mask = _first(builder, args[1])
-        start = pointer(builder, args[0], VF32)
-        return call(builder, "llvm.masked.load.v16f32.p0", VF32, start, I32(4), mask, constant(VF32, 0.0))
-
-    return F32x16(types.int64, types.int64), emit
+    start, mask = pointer(builder, address, VF32), _first(builder, count)
+    return call(builder, "llvm.masked.load.v16f32.p0", VF32, start, I32(4), mask, constant(VF32, 0.0))
 
 
-@intrinsic
-def store_part(typingctx, address, value, count):
+@instruction(types.void(types.int64, F32x16, types.int64))
+def store_part(builder, address, value, count):
     """Store the first `count` lanes; no other memory is written."""
-
-    def emit(context, builder, sig, args):
-        start = pointer(builder, args[0], VF32)
-        call(
-            builder,
-            "llvm.masked.store.v16f32.p0",
-            ir.VoidType(),
-            args[1],
-            start,
-            I32(4),
-            _first(builder, args[2]),
-        )
-        return context.get_dummy_value()
-
-    return types.void(types.int64, F32x16, types.int64), emit
+    start, mask = pointer(builder, address, VF32), _first(builder, count)
+    call(builder, "llvm.masked.store.v16f32.p0", ir.VoidType(), value, start, I32(4), mask)
 
 
 def _first(builder: ir.IRBuilder, count: ir.Value) -> ir.Value:
-    lanes = ir.Constant(VI32, [ir.Constant(I32, lane) for lane in range(LANES)])
+    lanes = ir.Constant(VI32, list(range(LANES)))
     return builder.icmp_signed("<", lanes, spread(builder, builder.trunc(count, I32), LANES))
 
 
-@intrinsic
-def fetch_add(typingctx, address, amount):
+@instruction(types.int64(types.int64, types.int64))
+def fetch_add(builder, address, amount):
     """Add to the int64 at `address` atomically (acquire, release); the old value."""
-
-    def emit(context, builder, sig, args):
-        return builder.atomic_rmw("add", pointer(builder, args[0], I64), args[1], "acq_rel")
-
-    return types.int64(types.int64, types.int64), emit
+    return builder.atomic_rmw("add", pointer(builder, address, I64), amount, "acq_rel")
 
 
-@intrinsic
-def fetch_max(typingctx, address, value):
+@instruction(types.int64(types.int64, types.int64))
+def fetch_max(builder, address, value):
     """Raise the int64 at `address` to `value` atomically, if it is less; the old value."""
-
-    def emit(context, builder, sig, args):
-        return builder.atomic_rmw("max", pointer(builder, args[0], I64), args[1], "acq_rel")
-
-    return types.int64(types.int64, types.int64), emit
+    return builder.atomic_rmw("max", pointer(builder, address, I64), value, "acq_rel")
 
 
-@intrinsic
-def atomic_get(typingctx, address):
+@instruction(types.int64(types.int64))
+def atomic_get(builder, address):
     """The int64 at `address`, with acquire order."""
-
-    def emit(context, builder, sig, args):
-        return builder.load_atomic(pointer(builder, args[0], I64), "acquire", 8)
-
-    return types.int64(types.int64), emit
+    return builder.load_atomic(pointer(builder, address, I64), "acquire", 8)
 
 
-@intrinsic
-def atomic_put(typingctx, address, value):
+@instruction(types.void(types.int64, types.int64))
+def atomic_put(builder, address, value):
     """Store an int64 with sequentially consistent order."""
-
-    def emit(context, builder, sig, args):
-        builder.store_atomic(args[1], pointer(builder, args[0], I64), "seq_cst", 8)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), emit
+    builder.store_atomic(value, pointer(builder, address, I64), "seq_cst", 8)
 
 
-@intrinsic
-def as_f32(typingctx, word):
+@instruction(types.float32(types.int64))
+def as_f32(builder, word):
     """The low 32 bits of an int64 as a float32: how a kernel's arguments carry floats."""
-
-    def emit(context, builder, sig, args):
-        return builder.bitcast(builder.trunc(args[0], I32), F32)
-
-    return types.float32(types.int64), emit
+    return builder.bitcast(builder.trunc(word, I32), F32)
 
 
-@intrinsic
-def f32_bits(typingctx, value):
+@instruction(types.int64(types.float32))
+def f32_bits(builder, value):
     """The bits of a float32, zero-extended to an int64."""
+    return builder.zext(builder.bitcast(value, I32), I64)
 
-    def emit(context, builder, sig, args):
-        return builder.zext(builder.bitcast(args[0], I32), I64)
 
-    return types.int64(types.float32), emit
+@intrinsic(prefer_literal=True)
+def words(typingctx, args, count):
+    """The first `count` arguments of a kernel, a tuple of int64: what follows the address of its counter."""
+    if not isinstance(count, types.IntegerLiteral):
+        return None
+    many = count.literal_value
+
+    def emit(context, builder, sig, values):
+        places = [builder.add(values[0], I64(8 * index)) for index in range(1, many + 1)]
+        found = [load_at(builder, place, I64, 8) for place in places]
+        return context.make_tuple(builder, sig.return_type, found)
+
+    return UniTuple(types.int64, many)(types.int64, count), emit

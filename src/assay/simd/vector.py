@@ -7,8 +7,9 @@ reassociation.
 
 from __future__ import annotations
 
+import inspect
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 from numba.core import types
@@ -42,6 +43,10 @@ I32x16 = Vector("I32x16", VI32)
 Mask16 = Vector("Mask16", VI1)
 
 
+Emit = Callable[..., ir.Value]
+"""What makes code of a builder and values."""
+
+
 def constant(vector: ir.VectorType, value: float | int) -> ir.Constant:
     """A vector constant with `value` in every lane."""
     return ir.Constant(vector, [ir.Constant(vector.element, value)] * vector.count)
@@ -67,274 +72,218 @@ def least(builder: ir.IRBuilder, left: ir.Value, right: ir.Value) -> ir.Value:
     return builder.select(builder.icmp_signed("<", left, right), left, right)
 
 
-def _operator(python: object, emit: dict[Vector, str], result: Vector | None = None) -> None:
-    """Register `python` on pairs of equal vectors as the builder method named in `emit`."""
+def instruction(*signatures):
+    """Makes of `emit(builder, *values)` a function that kernels call. Of several signatures, each
+    `result(*arguments)`, the one that fits; to a single one its arguments are converted.
+    """
+
+    def made(emit):
+        def typed(typingctx, *arguments):
+            fitting = [each for each in signatures if each.args == arguments]
+            if not fitting and len(signatures) > 1:
+                return None
+
+            def lower(context, builder, sig, args):
+                result = emit(builder, *args)
+                return context.get_dummy_value() if result is None else result
+
+            return (fitting or signatures)[0], lower
+
+        typed.__name__, typed.__qualname__, typed.__doc__ = emit.__name__, emit.__qualname__, emit.__doc__
+        # Numba's context stands where the builder does.
+        typed.__signature__ = inspect.signature(emit)  # type: ignore[attr-defined]
+        return intrinsic(typed)
+
+    return made
+
+
+def _operator(python, emit: dict[Vector, Emit], result: Vector | None = None, operands: int = 2) -> None:
+    """Register `python` on equal vectors, each as what `emit` makes of them."""
 
     @infer_global(python)
     class Typing(AbstractTemplate):
-        def generic(self, args: tuple[types.Type, ...], kws: object) -> object:
-            if len(args) == 2 and args[0] is args[1] and args[0] in emit:
+        def generic(self, args, kws):
+            if args[:1] * operands == args and args[0] in emit:
                 return signature(result or args[0], *args)
             return None
 
-    for vector, method in emit.items():
+    for vector, function in emit.items():
 
-        def lower(
-            context: object, builder: ir.IRBuilder, sig: object, args: list[ir.Value], method: str = method
-        ) -> ir.Value:
-            return getattr(builder, method)(*args)
+        def lower(context, builder, sig, args, function=function):
+            return function(builder, *args)
 
-        lower_builtin(python, vector, vector)(lower)
+        lower_builtin(python, *[vector] * operands)(lower)
 
 
-_operator(operator.add, {F32x16: "fadd", I32x16: "add"})
-_operator(operator.sub, {F32x16: "fsub", I32x16: "sub"})
-_operator(operator.mul, {F32x16: "fmul", I32x16: "mul"})
-_operator(operator.truediv, {F32x16: "fdiv"})
-_operator(operator.and_, {I32x16: "and_", Mask16: "and_"})
-_operator(operator.or_, {I32x16: "or_", Mask16: "or_"})
-_operator(operator.xor, {I32x16: "xor", Mask16: "xor"})
-_operator(operator.lshift, {I32x16: "shl"})
-_operator(operator.rshift, {I32x16: "lshr"})
+_BUILD = ir.IRBuilder
+_operator(operator.add, {F32x16: _BUILD.fadd, I32x16: _BUILD.add})
+_operator(operator.sub, {F32x16: _BUILD.fsub, I32x16: _BUILD.sub})
+_operator(operator.mul, {F32x16: _BUILD.fmul, I32x16: _BUILD.mul})
+_operator(operator.truediv, {F32x16: _BUILD.fdiv})
+_operator(operator.neg, {F32x16: _BUILD.fneg}, operands=1)
+_operator(operator.and_, {I32x16: _BUILD.and_, Mask16: _BUILD.and_})
+_operator(operator.or_, {I32x16: _BUILD.or_, Mask16: _BUILD.or_})
+_operator(operator.xor, {I32x16: _BUILD.xor, Mask16: _BUILD.xor})
+_operator(operator.lshift, {I32x16: _BUILD.shl})
+_operator(operator.rshift, {I32x16: _BUILD.lshr})
 
 
-@infer_global(operator.neg)
-class _Negation(AbstractTemplate):
-    def generic(self, args: tuple[types.Type, ...], kws: object) -> object:
-        return signature(F32x16, F32x16) if args == (F32x16,) else None
+def _comparison(python, symbol: str) -> None:
+    def floats(builder, left, right):
+        compare = builder.fcmp_unordered if symbol == "!=" else builder.fcmp_ordered
+        return compare(symbol, left, right)
+
+    def integers(builder, left, right):
+        return builder.icmp_signed(symbol, left, right)
+
+    _operator(python, {F32x16: floats, I32x16: integers}, Mask16)
 
 
-@lower_builtin(operator.neg, F32x16)
-def _negate(context: object, builder: ir.IRBuilder, sig: object, args: list[ir.Value]) -> ir.Value:
-    return builder.fneg(args[0])
+_comparison(operator.lt, "<")
+_comparison(operator.le, "<=")
+_comparison(operator.gt, ">")
+_comparison(operator.ge, ">=")
+_comparison(operator.eq, "==")
+_comparison(operator.ne, "!=")
 
 
-def _comparison(python: object, symbol: str) -> None:
-    @infer_global(python)
-    class Typing(AbstractTemplate):
-        def generic(self, args: tuple[types.Type, ...], kws: object) -> object:
-            if len(args) == 2 and args[0] is args[1] and args[0] in (F32x16, I32x16):
-                return signature(Mask16, *args)
-            return None
-
-    def floats(context: object, builder: ir.IRBuilder, sig: object, args: list[ir.Value]) -> ir.Value:
-        return builder.fcmp_unordered("!=", *args) if symbol == "!=" else builder.fcmp_ordered(symbol, *args)
-
-    def integers(context: object, builder: ir.IRBuilder, sig: object, args: list[ir.Value]) -> ir.Value:
-        return builder.icmp_signed(symbol, *args)
-
-    lower_builtin(python, F32x16, F32x16)(floats)
-    lower_builtin(python, I32x16, I32x16)(integers)
-
-
-for _python, _symbol in (
-    (operator.lt, "<"),
-    (operator.le, "<="),
-    (operator.gt, ">"),
-    (operator.ge, ">="),
-    (operator.eq, "=="),
-    (operator.ne, "!="),
-):
-    _comparison(_python, _symbol)
-
-
-@intrinsic
-def splat(typingctx, value):
+@instruction(F32x16(types.float32))
+def splat(builder, value):
     """The float32 `value` in all lanes (a float64 literal is rounded to float32)."""
-    if isinstance(value, (types.Float, types.Integer)):
-
-        def emit(context, builder, sig, args):
-            scalar = context.cast(builder, args[0], sig.args[0], types.float32)
-            return spread(builder, scalar, LANES)
-
-        return F32x16(value), emit
-    return None
+    return spread(builder, value, LANES)
 
 
-@intrinsic
-def splat_i32(typingctx, value):
+@instruction(I32x16(types.int32))
+def splat_i32(builder, value):
     """The integer `value`, cut to 32 bits, in all lanes."""
-
-    def emit(context, builder, sig, args):
-        return spread(builder, context.cast(builder, args[0], sig.args[0], types.int32), LANES)
-
-    return I32x16(value), emit
+    return spread(builder, value, LANES)
 
 
-@intrinsic
-def fma(typingctx, a, b, c):
-    """a·b + c with one rounding, on vectors or on float32 scalars."""
-    if a is F32x16 and b is F32x16 and c is F32x16:
-        return F32x16(a, b, c), lambda context, builder, sig, args: call(
-            builder, "llvm.fma.v16f32", VF32, *args
-        )
-    if (a, b, c) == (types.float32,) * 3:
-        return types.float32(a, b, c), lambda context, builder, sig, args: call(
-            builder, "llvm.fma.f32", F32, *args
-        )
-    if (a, b, c) == (types.float64,) * 3:
-        double = ir.DoubleType()
-        return types.float64(a, b, c), lambda context, builder, sig, args: call(
-            builder, "llvm.fma.f64", double, *args
-        )
-    return None
+def _named(kind: ir.Type) -> str:
+    """A type's part of the name of an LLVM intrinsic."""
+    return f"v{kind.count}f32" if isinstance(kind, ir.VectorType) else kind.intrinsic_name
 
 
-@intrinsic
-def select(typingctx, mask, yes, no):
-    """Lane by lane: `yes` where the mask is set, else `no`."""
-    if mask is Mask16 and yes is no and isinstance(yes, Vector):
-        return yes(mask, yes, no), lambda context, builder, sig, args: builder.select(*args)
-    return None
+@instruction(*(kind(kind, kind, kind) for kind in (F32x16, types.float32, types.float64)))
+def fma(builder, a, b, c):
+    """a·b + c with one rounding, on vectors or on scalars."""
+    return call(builder, f"llvm.fma.{_named(a.type)}", a.type, a, b, c)
 
 
 def decoder(table: Sequence[int]):
-    """An intrinsic: each lane's number in the table, or an int64's. Numbers beyond it are its last."""
+    """The instruction for each lane's number in the table, or an int64's. Numbers beyond it are its last."""
 
-    @intrinsic
-    def decode(typingctx, place):
-        def emit(context, builder, sig, args):
-            found = value = args[0]
-            many = isinstance(value.type, ir.VectorType)
-            for number, entry in enumerate(table):
-                here, this = (
-                    constant(value.type, each) if many else value.type(each) for each in (number, entry)
-                )
-                found = builder.select(builder.icmp_signed(">=", value, here), this, found)
-            return found
-
-        return (place(place), emit) if place in (I32x16, types.int64) else None
+    @instruction(I32x16(I32x16), types.int64(types.int64))
+    def decode(builder, place):
+        found, many = place, isinstance(place.type, ir.VectorType)
+        for number, entry in enumerate(table):
+            here, this = (
+                constant(place.type, each) if many else place.type(each) for each in (number, entry)
+            )
+            found = builder.select(builder.icmp_signed(">=", place, here), this, found)
+        return found
 
     return decode
 
 
-@intrinsic
-def convert_i32(typingctx, value):
-    """float32 to int32, towards zero; the caller has clamped the value into range."""
-    if value is F32x16:
-        return I32x16(value), lambda context, builder, sig, args: builder.fptosi(args[0], VI32)
-    return None
-
-
-@intrinsic
-def convert_f32(typingctx, value):
-    """int32 to float32, to nearest even."""
-    if value is I32x16:
-        return F32x16(value), lambda context, builder, sig, args: builder.sitofp(args[0], VF32)
-    return None
-
-
-@intrinsic
-def bits(typingctx, value):
-    """The 32 bits of each float, as integers."""
-    if value is F32x16:
-        return I32x16(value), lambda context, builder, sig, args: builder.bitcast(args[0], VI32)
-    return None
-
-
-@intrinsic
-def floats(typingctx, value):
-    """Each lane's 32 bits, as a float."""
-    if value is I32x16:
-        return F32x16(value), lambda context, builder, sig, args: builder.bitcast(args[0], VF32)
-    return None
-
-
-@intrinsic
-def sqrt(typingctx, value):
+@instruction(*(kind(kind) for kind in (F32x16, types.float32)))
+def sqrt(builder, value):
     """The correctly rounded square root, of a vector or a float32."""
-    if value is F32x16:
-        return F32x16(value), lambda context, builder, sig, args: call(
-            builder, "llvm.sqrt.v16f32", VF32, *args
-        )
-    if value is types.float32:
-        return value(value), lambda context, builder, sig, args: call(builder, "llvm.sqrt.f32", F32, *args)
-    return None
+    return call(builder, f"llvm.sqrt.{_named(value.type)}", value.type, value)
 
 
-@intrinsic
-def lane_numbers(typingctx):
+@instruction(*(kind(Mask16, kind, kind) for kind in (F32x16, I32x16)))
+def select(builder, mask, yes, no):
+    """Lane by lane: `yes` where the mask is set, else `no`."""
+    return builder.select(mask, yes, no)
+
+
+@instruction(I32x16(F32x16))
+def convert_i32(builder, value):
+    """float32 to int32, towards zero; the caller has clamped the value into range."""
+    return builder.fptosi(value, VI32)
+
+
+@instruction(F32x16(I32x16))
+def convert_f32(builder, value):
+    """int32 to float32, to nearest even."""
+    return builder.sitofp(value, VF32)
+
+
+@instruction(I32x16(F32x16))
+def bits(builder, value):
+    """The 32 bits of each float, as integers."""
+    return builder.bitcast(value, VI32)
+
+
+@instruction(F32x16(I32x16))
+def floats(builder, value):
+    """Each lane's 32 bits, as a float."""
+    return builder.bitcast(value, VF32)
+
+
+@instruction(I32x16())
+def lane_numbers(builder):
     """0, 1, …, 15."""
-    return I32x16(), lambda context, builder, sig, args: ir.Constant(
-        VI32, [ir.Constant(I32, lane) for lane in range(LANES)]
-    )
+    return ir.Constant(VI32, list(range(LANES)))
 
 
-def _tree(combine):
+def _tree(builder, value, combine):
     """Fold 16 lanes in numerics.md's one tree: lane i with lane i + 8, then + 4, + 2, + 1."""
-
-    def emit(context, builder, sig, args):
-        value = args[0]
-        for half in (8, 4, 2, 1):
-            mask = ir.Constant(ir.VectorType(I32, half), list(range(half)))
-            upper = ir.Constant(ir.VectorType(I32, half), list(range(half, 2 * half)))
-            none = ir.Constant(value.type, ir.Undefined)
-            value = combine(
-                builder, builder.shuffle_vector(value, none, mask), builder.shuffle_vector(value, none, upper)
+    for half in (8, 4, 2, 1):
+        lower, upper = (
+            builder.shuffle_vector(
+                value,
+                ir.Constant(value.type, ir.Undefined),
+                ir.Constant(ir.VectorType(I32, half), list(range(first, first + half))),
             )
-        return builder.extract_element(value, I32(0))
+            for first in (0, half)
+        )
+        value = combine(lower, upper)
+    return builder.extract_element(value, I32(0))
 
-    return emit
 
-
-@intrinsic
-def tree_sum(typingctx, value):
+@instruction(types.float32(F32x16), types.int32(I32x16))
+def tree_sum(builder, value):
     """The sum of the lanes, in the fixed tree."""
-    if value is F32x16:
-        return types.float32(value), _tree(lambda builder, a, b: builder.fadd(a, b))
-    if value is I32x16:
-        return types.int32(value), _tree(lambda builder, a, b: builder.add(a, b))
-    return None
+    return _tree(builder, value, builder.fadd if value.type == VF32 else builder.add)
 
 
-@intrinsic
-def tree_max(typingctx, value):
+@instruction(types.float32(F32x16))
+def tree_max(builder, value):
     """The greatest lane; a NaN in the second of a pair is passed on."""
-    if value is F32x16:
-
-        def greater(builder, a, b):
-            return builder.select(builder.fcmp_ordered(">", a, b), a, b)
-
-        return types.float32(value), _tree(greater)
-    return None
+    return _tree(builder, value, lambda a, b: builder.select(builder.fcmp_ordered(">", a, b), a, b))
 
 
-@intrinsic
-def evens(typingctx, a, b):
+def _shuffle(builder, a, b, lanes):
+    return builder.shuffle_vector(a, b, ir.Constant(VI32, list(lanes)))
+
+
+@instruction(F32x16(F32x16, F32x16))
+def evens(builder, a, b):
     """Lanes 0, 2, 4, … of a and then of b."""
-    return _shuffle(a, b, range(0, 2 * LANES, 2))
+    return _shuffle(builder, a, b, range(0, 2 * LANES, 2))
 
 
-@intrinsic
-def odds(typingctx, a, b):
+@instruction(F32x16(F32x16, F32x16))
+def odds(builder, a, b):
     """Lanes 1, 3, 5, … of a and then of b."""
-    return _shuffle(a, b, range(1, 2 * LANES, 2))
+    return _shuffle(builder, a, b, range(1, 2 * LANES, 2))
 
 
-@intrinsic
-def interleave_low(typingctx, a, b):
+@instruction(F32x16(F32x16, F32x16))
+def interleave_low(builder, a, b):
     """a0, b0, a1, b1, …, a7, b7."""
-    return _shuffle(a, b, [lane // 2 + LANES * (lane % 2) for lane in range(LANES)])
+    return _shuffle(builder, a, b, [lane // 2 + LANES * (lane % 2) for lane in range(LANES)])
 
 
-@intrinsic
-def interleave_high(typingctx, a, b):
+@instruction(F32x16(F32x16, F32x16))
+def interleave_high(builder, a, b):
     """a8, b8, …, a15, b15."""
-    return _shuffle(a, b, [8 + lane // 2 + LANES * (lane % 2) for lane in range(LANES)])
+    return _shuffle(builder, a, b, [8 + lane // 2 + LANES * (lane % 2) for lane in range(LANES)])
 
 
-def _shuffle(a, b, lanes):
-    mask = ir.Constant(VI32, list(lanes))
-    return F32x16(a, b), lambda context, builder, sig, args: builder.shuffle_vector(args[0], args[1], mask)
-
-
-@intrinsic
-def any_lane(typingctx, mask):
+@instruction(types.boolean(Mask16))
+def any_lane(builder, mask):
     """Whether any lane of the mask is set."""
-    if mask is Mask16:
-
-        def emit(context, builder, sig, args):
-            return builder.icmp_unsigned("!=", builder.bitcast(args[0], I16), I16(0))
-
-        return types.boolean(mask), emit
-    return None
+    return builder.icmp_unsigned("!=", builder.bitcast(mask, I16), I16(0))
