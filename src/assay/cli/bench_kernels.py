@@ -7,7 +7,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from assay import settings
@@ -32,18 +31,12 @@ Found = dict[str, Any]
 
 def _declare(parser: Parser) -> None:
     options.add_model(parser)
-    parser.add_argument(
-        "--tokens", type=options.wholes(1), default=(1, 512), metavar="N,…", help="steps' tokens (1,512)"
-    )
-    parser.add_argument(
-        "--targets",
-        type=options.some_of(settings.CPU_LEVELS),
-        metavar="NAME,…",
-        help=f"instruction sets to compare: {', '.join(settings.CPU_LEVELS)} (ASSAY_CPU's)",
-    )
-    parser.add_argument(
-        "--repeats", type=options.whole(1), default=5, metavar="N", help="the best of N counts (5)"
-    )
+    whole, levels = options.whole(1), settings.CPU_LEVELS
+    wholes, targets = options.several(whole), options.several(options.one_of(levels))
+    compared = f"instruction sets to compare: {', '.join(levels)} (ASSAY_CPU's)"
+    parser.add_argument("--tokens", type=wholes, default=(1, 512), metavar="N,…", help="of steps (1,512)")
+    parser.add_argument("--targets", type=targets, metavar="NAME,…", help=compared)
+    parser.add_argument("--repeats", type=whole, default=5, metavar="N", help="the best of N counts (5)")
     parser.add_argument("--json", action="store_true", help="for programs")
 
 
@@ -96,8 +89,7 @@ def _measure(arguments: argparse.Namespace) -> Found:
     steps = [_step(lm.engine, tokens, arguments.repeats, limits) for tokens in arguments.tokens]
     return {
         "model": arguments.model,
-        "conditions": machine.conditions(device.team.nthreads, 0)
-        | {"activations": arguments.activations, "repeats": arguments.repeats},
+        "conditions": machine.conditions(arguments, device, seed=0),
         "limits": limits.figures(),
         "steps": steps,
     }
@@ -132,40 +124,26 @@ def _step(engine: Engine, tokens: int, repeats: int, limits: Limits) -> Found:
     finally:
         engine.cancel(sequence)
     rows = [_row(*group.kind, group.launches, group.seconds, limits) for group in spent]
-    return {"tokens": tokens, "past": past, "kernels": [vars(row) for row in rows]}
+    return {"tokens": tokens, "past": past, "kernels": rows}
 
 
-@dataclass(frozen=True)
-class Figures:
-    """Launches of one kernel on one shape: how many, their milliseconds together, and what each reached.
-
-    What each reached is None for launches too short to be timed alone.
+def _row(kernel: str, work: Work, launches: int, together: float, limits: Limits) -> Found:
+    """Launches of one kernel on one shape: how many, their milliseconds together, and what each reached,
+    which is None for launches too short to be timed alone.
     """
-
-    kernel: str
-    shape: str
-    launches: int
-    ms: float
-    gop_per_s: float | None
-    gb_per_s: float | None
-    limit: str
-    share_of_limit: float | None
-
-
-def _row(kernel: str, work: Work, launches: int, together: float, limits: Limits) -> Figures:
     seconds = together / launches
     timed = seconds >= SHORTEST
     least, limit = work.least_seconds(limits)
-    return Figures(
-        kernel=kernel,
-        shape=work.shape,
-        launches=launches,
-        ms=round(1e3 * together, 3),
-        gop_per_s=round(work.operations / seconds / 1e9, 1) if timed else None,
-        gb_per_s=round((work.weights + work.values) / seconds / 1e9, 2) if timed else None,
-        limit=limit,
-        share_of_limit=round(least / seconds, 3) if timed else None,
-    )
+    return {
+        "kernel": kernel,
+        "shape": work.shape,
+        "launches": launches,
+        "ms": round(1e3 * together, 3),
+        "gop_per_s": round(work.operations / seconds / 1e9, 1) if timed else None,
+        "gb_per_s": round((work.weights + work.values) / seconds / 1e9, 2) if timed else None,
+        "limit": limit,
+        "share_of_limit": round(least / seconds, 3) if timed else None,
+    }
 
 
 def _text(found: Found) -> Iterator[str]:

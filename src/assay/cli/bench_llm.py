@@ -27,13 +27,11 @@ SHORT = 8
 
 def _declare(parser: Parser) -> None:
     options.add_model(parser)
-    whole, wholes = options.whole, options.wholes
+    whole, wholes = options.whole, options.several(options.whole(1))
     parser.add_argument("--prompt", type=whole(1), default=512, metavar="N", help="prompt tokens (512)")
     parser.add_argument("--generate", type=whole(2), default=128, metavar="N", help="new tokens (128)")
-    parser.add_argument("--batch", type=wholes(1), default=(1,), metavar="N,…", help="sequences at once (1)")
-    parser.add_argument(
-        "--repeats", type=whole(1), default=3, metavar="N", help="figures are medians of N (3)"
-    )
+    parser.add_argument("--batch", type=wholes, default=(1,), metavar="N,…", help="sequences at once (1)")
+    parser.add_argument("--repeats", type=whole(1), default=3, metavar="N", help="medians of N (3)")
     parser.add_argument("--seed", type=whole(0), default=0, metavar="N", help="of the prompts' tokens (0)")
     parser.add_argument("--json", action="store_true", help="for programs")
 
@@ -67,8 +65,7 @@ def _run(arguments: argparse.Namespace) -> int:
     read = _bytes_read(lm.graph)
     found = {
         "model": arguments.model,
-        "conditions": machine.conditions(device.team.nthreads, arguments.seed)
-        | {"activations": arguments.activations, "repeats": arguments.repeats},
+        "conditions": machine.conditions(arguments, device, arguments.seed),
         "prefill": {
             "tokens": arguments.prompt,
             "tokens_per_s": round(arguments.prompt / median(run.first for run in prefills), 1),

@@ -23,21 +23,17 @@ CODES = (
 _NUMBER = re.compile(r"-\d+|-\d*\.\d+")
 
 
-def meant(word: str, known: Iterable[str]) -> list[str]:
-    """Which names may have been meant by a word that is none of them: those that it begins, or close ones."""
+def near(word: str, known: Iterable[str], family: str = "") -> str:
+    """`; did you mean X?` for names, of a family, that a word which is none of them begins, or that are close
+    to it; else nothing.
+    """
     names = list(known)
-    begun = [name for name in names if word.strip("-") and name.startswith(word)]
-    if begun:
-        return begun[:3]
-    import difflib
+    found = [name for name in names if word.strip("-") and name.startswith(word)][:3]
+    if not found:
+        import difflib
 
-    return difflib.get_close_matches(word, names, n=2, cutoff=0.6)
-
-
-def near(word: str, known: Iterable[str]) -> str:
-    """`; did you mean X?` for those names, else nothing."""
-    found = meant(word, known)
-    return f"; did you mean {' or '.join(found)}?" if found else ""
+        found = difflib.get_close_matches(word, names, n=2, cutoff=0.6)
+    return f"; did you mean {' or '.join(family + name for name in found)}?" if found else ""
 
 
 class Parser(argparse.ArgumentParser):

@@ -12,7 +12,7 @@ from importlib import import_module
 
 from assay import __version__, settings
 from assay.cli import streams
-from assay.cli.command import CODES, GOOD, NO, USAGE, Command, meant, near
+from assay.cli.command import CODES, GOOD, NO, USAGE, Command, near
 from assay.errors import AssayError, RequestError
 
 COMMANDS = (
@@ -97,10 +97,9 @@ def _unknown(arguments: Sequence[str], family: Sequence[str]) -> str:
         word = arguments[0]
         return f"assay: no such command: {word}{near(word, COMMANDS)}\n  hint   assay --help"
     first, second = arguments[:2]
-    found = meant(second, [name.partition(" ")[2] for name in family])
-    near_by = f"; did you mean {' or '.join(f'{first} {word}' for word in found)}?" if found else ""
-    known = "" if found else f"there is {' and '.join(family)}; "
-    return f"assay: no such command: {first} {second}{near_by}\n  hint   {known}assay {first} --help"
+    close = near(second, [name.partition(" ")[2] for name in family], f"{first} ")
+    known = "" if close else f"there is {' and '.join(family)}; "
+    return f"assay: no such command: {first} {second}{close}\n  hint   {known}assay {first} --help"
 
 
 def _overview(names: Sequence[str], family: str = "") -> str:

@@ -85,12 +85,8 @@ def _examine(check: Check, before: Mapping[str, Finding]) -> Finding:
     try:
         return Finding(check.name, OK, check.run())
     except AssayError as error:
-        parts = (
-            error.place,
-            error.rule,
-            error.want and f"wanted {error.want}",
-            error.got and f"got {error.got}",
-        )
+        want, got = error.want and f"wanted {error.want}", error.got and f"got {error.got}"
+        parts = (error.place, error.rule, want, got)
         return Finding(check.name, WRONG, ": ".join(filter(None, parts)), error.hint)
     except OSError as error:
         return Finding(check.name, WRONG, str(error))
@@ -131,12 +127,8 @@ def _memory() -> str:
     memory = machine.memory()
     total, free = memory.get("MemTotal", 0), memory.get("MemAvailable", 0)
     if free < LEAST_MEMORY:
-        raise HardwareFault(
-            "too little memory is free",
-            want=f"{LEAST_MEMORY / 1e9:.1f} GB",
-            got=f"{free / 1e9:.1f} GB",
-            hint="end other programs",
-        )
+        want, got = (f"{nbytes / 1e9:.1f} GB" for nbytes in (LEAST_MEMORY, free))
+        raise HardwareFault("too little memory is free", want=want, got=got, hint="end other programs")
     return f"{free / 1e9:.1f} of {total / 1e9:.1f} GB free"
 
 
@@ -210,12 +202,6 @@ def _norm(call: Callable[..., None]) -> None:
         raise KernelBuildError("a kernel computes wrongly", want="an error below 1e-5", got=f"{error:g}")
 
 
-def _child() -> None:
-    from assay.kernels.call import call
-
-    _norm(lambda *words: call("norm.rms_norm", *words))
-
-
 COMMAND = Command(
     "doctor",
     "Check this machine: versions, processor, memory, cache, compiler, threads, models.",
@@ -226,4 +212,6 @@ COMMAND = Command(
 )
 
 if __name__ == "__main__":
-    _child()
+    from assay.kernels.call import call
+
+    _norm(lambda *words: call("norm.rms_norm", *words))

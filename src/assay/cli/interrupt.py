@@ -13,7 +13,7 @@ import signal
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType, TracebackType
+    from types import FrameType
     from typing import NoReturn
 
     Handler = Callable[[int, FrameType | None], object]
@@ -60,9 +60,7 @@ class Calls:
         if not _foreign(self._before):
             signal.signal(signal.SIGINT, self._handler)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if not _foreign(self._before):
             signal.signal(signal.SIGINT, self._before)
 

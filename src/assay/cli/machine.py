@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import platform
 import time
 from collections.abc import Callable, Iterator
@@ -37,21 +38,21 @@ def processor() -> str:
     return f"{name}, {settings.THREADS.default()} processors"
 
 
-def conditions(threads: int, seed: int) -> dict[str, object]:
-    """What the figures depend on."""
+def conditions(arguments: argparse.Namespace, device: Cpu, seed: int) -> dict[str, object]:
+    """What the figures of a benchmark depend on."""
     from assay.kernels import target
 
     chosen = target.current()
     return {
         "processor": processor(),
         "target": f"{chosen.level}: {chosen.cpu}",
-        "threads": threads,
+        "threads": device.team.nthreads,
         "seed": seed,
         "python": platform.python_version(),
         "assay": __version__,
-        "numba": metadata.version("numba"),
-        "llvmlite": metadata.version("llvmlite"),
-        "numpy": metadata.version("numpy"),
+        **{name: metadata.version(name) for name in ("numba", "llvmlite", "numpy")},
+        "activations": arguments.activations,
+        "repeats": arguments.repeats,
     }
 
 

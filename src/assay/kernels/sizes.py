@@ -16,13 +16,6 @@ MOST_TOP = 20
 POSITIONS = 1 << 20
 """Tokens of the longest context: their rotary angles are exact (see the operator `rotary_table`)."""
 
-LOAD, LOAD_ROW, STORE, ADD, MUL, SCALE, SILU, GELU, GELU_TANH, TANH = range(10)
-REGISTERS = 8
-"""Registers of a chain of elementwise operations."""
-CHAIN_BLOCK = 256
-"""Elements of one register."""
-CHAIN_SCRATCH = 4 * CHAIN_BLOCK * REGISTERS
-
 
 def attention_scratch(group: int, head_dim: int) -> int:
     """Scratch of one thread of attention with `group` query heads to a key head: queries, a page's keys and

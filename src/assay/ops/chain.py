@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from assay.graph.dim import Dim
-from assay.kernels.sizes import LOAD, LOAD_ROW, STORE
+from assay.kernels.opcodes import LOAD, LOAD_ROW, STORE
 from assay.ops.operator import Address, Argument, Scratch
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assay.kernels.sizes import ADD, CHAIN_SCRATCH, GELU, GELU_TANH, MUL, SCALE, SILU, TANH
+from assay.kernels.opcodes import ADD, GELU, GELU_TANH, MUL, SCALE, SCRATCH, SILU, TANH
 from assay.ops import chain
 from assay.ops import operator as op
 from assay.ops.registry import register
@@ -98,7 +98,7 @@ def _kernel(row: Row) -> op.Kernel:
         return chain.arguments(site.outputs[0].shape, [alone])
 
     rows = row.ports[0].dims.split()[0]
-    return op.Kernel("elementwise.chain", arguments, scratch=CHAIN_SCRATCH, rows=rows)
+    return op.Kernel("elementwise.chain", arguments, scratch=SCRATCH, rows=rows)
 
 
 def _cases(row: Row) -> op.Cases:

@@ -6,16 +6,17 @@ tables and single values.
 
 from __future__ import annotations
 
+from math import factorial
+
 from llvmlite import ir
 from numba.core import types
 from numba.core.types.containers import UniTuple
-from numba.extending import intrinsic
 
 from assay.simd.device import device
-from assay.simd.vector import I64, bits, convert_i32, floats, fma, instruction, select, splat, splat_i32
+from assay.simd.memory import as_f64, f64_bits
+from assay.simd.vector import bits, convert_i32, floats, fma, horner, instruction, select, splat, splat_i32
 
-DOUBLE = ir.DoubleType()
-WIDE = ir.IntType(128)
+WORD, WIDE = ir.IntType(64), ir.IntType(128)
 
 ROUND_F32 = 12582912.0  # 1.5 * 2**23: adding and taking it away rounds to the nearest even integer
 ROUND_F64 = 6755399441055744.0  # 1.5 * 2**52, the same for float64
@@ -23,31 +24,38 @@ LN2 = 0.6931471805599453
 NAN = float("nan")
 
 
-@instruction(types.int64(types.float64))
-def f64_bits(builder, value):
-    """The bits of a float64, as an int64."""
-    return builder.bitcast(value, I64)
-
-
-@instruction(types.float64(types.int64))
-def as_f64(builder, word):
-    """The float64 with the bits of an int64."""
-    return builder.bitcast(word, DOUBLE)
-
-
-@intrinsic
-def multiply(typingctx, a, b):
+@instruction(UniTuple(types.int64, 2)(types.int64, types.int64))
+def multiply(builder, a, b):
     """The (upper, lower) 64 bits of the product of two int64 words taken as unsigned.
 
     Numba's own product of signed integers is undefined when it overflows.
     """
+    product = builder.mul(builder.zext(a, WIDE), builder.zext(b, WIDE))
+    high = builder.trunc(builder.lshr(product, ir.Constant(WIDE, 64)), WORD)
+    return high, builder.trunc(product, WORD)
 
-    def emit(context, builder, sig, args):
-        product = builder.mul(builder.zext(args[0], WIDE), builder.zext(args[1], WIDE))
-        high = builder.trunc(builder.lshr(product, ir.Constant(WIDE, 64)), I64)
-        return context.make_tuple(builder, sig.return_type, (high, builder.trunc(product, I64)))
 
-    return UniTuple(types.int64, 2)(types.int64, types.int64), emit
+_exp = horner(
+    0.0013863133499398828, 0.008367440663278103, 0.04166724532842636, 0.16666534543037415, 0.5, 1.0, 1.0
+)
+_tanh = horner(
+    0.0021475368598519694, -0.008182673856522358, 0.021702967104462068, -0.05394720426911672,
+    0.1333320976379371, -0.33333330906671665,
+)  # fmt: skip
+_erf = horner(
+    -9.680134786499428e-06, 0.00011270543927653642, -0.0008484711371690851, 0.005221074872793344,
+    -0.026865445819527378, 0.11283782747168689, -0.3761263848380692, 1.1283791670631587,
+)  # fmt: skip
+_erfc = horner(
+    0.01836710064868439, -0.16199048709750782, 0.636707835373283, -1.4684400796822037, 2.18354561227142,
+    -2.1248252771596774, 1.2313985497434958, -0.19726576234924595, -0.2514393891301035,
+    -0.0027758528214824746, 0.5643013259043282,
+)  # fmt: skip
+# Taylor series, of artanh(√x) / √x − 1 in x too.
+_exp64 = horner(*(1.0 / factorial(n) for n in range(13, 1, -1)))
+_artanh = horner(*(1.0 / n for n in range(21, 1, -2)))
+_sin = horner(*((-1.0) ** (n // 2) / factorial(n) for n in range(15, 1, -2)))
+_cos = horner(*((-1.0) ** (n // 2) / factorial(n) for n in range(16, -1, -2)))
 
 
 @device
@@ -64,12 +72,7 @@ def exp(x):
     n = fma(y, splat(1.44269504088896341), splat(ROUND_F32)) - splat(ROUND_F32)
     r = fma(n, splat(-0.693145751953125), y)
     r = fma(n, splat(-1.42860682030941723e-6), r)
-    p = fma(splat(0.0013863133499398828), r, splat(0.008367440663278103))
-    p = fma(p, r, splat(0.04166724532842636))
-    p = fma(p, r, splat(0.16666534543037415))
-    p = fma(p, r, splat(0.5))
-    p = fma(p, r, splat(1.0))
-    p = fma(p, r, splat(1.0))
+    p = _exp(r)
     whole = convert_i32(select(n == n, n, splat(0.0)))
     first = whole - floor_half(whole)
     second = floor_half(whole)
@@ -85,12 +88,7 @@ def tanh(x):
     """
     size = magnitude(x)
     z = size * size
-    p = fma(splat(0.0021475368598519694), z, splat(-0.008182673856522358))
-    p = fma(p, z, splat(0.021702967104462068))
-    p = fma(p, z, splat(-0.05394720426911672))
-    p = fma(p, z, splat(0.1333320976379371))
-    p = fma(p, z, splat(-0.33333330906671665))
-    near = fma(size * z, p, size)
+    near = fma(size * z, _tanh(z), size)
     e = exp(splat(-2.0) * size)
     far = (splat(1.0) - e) / (splat(1.0) + e)
     return floats(bits(select(size < splat(0.625), near, far)) | (bits(x) & splat_i32(-0x80000000)))
@@ -106,27 +104,10 @@ def normal_tail(x):
     """
     t = magnitude(x) * splat(0.7071067811865476)
     z = t * t
-    p = fma(splat(-9.680134786499428e-06), z, splat(0.00011270543927653642))
-    p = fma(p, z, splat(-0.0008484711371690851))
-    p = fma(p, z, splat(0.005221074872793344))
-    p = fma(p, z, splat(-0.026865445819527378))
-    p = fma(p, z, splat(0.11283782747168689))
-    p = fma(p, z, splat(-0.3761263848380692))
-    p = fma(p, z, splat(1.1283791670631587))
-    near = fma(splat(0.0) - t, p, splat(1.0))
+    near = fma(splat(0.0) - t, _erf(z), splat(1.0))
     u = select(t > splat(4.2), splat(4.2), t)
     s = splat(1.0) / u
-    r = fma(splat(0.01836710064868439), s, splat(-0.16199048709750782))
-    r = fma(r, s, splat(0.636707835373283))
-    r = fma(r, s, splat(-1.4684400796822037))
-    r = fma(r, s, splat(2.18354561227142))
-    r = fma(r, s, splat(-2.1248252771596774))
-    r = fma(r, s, splat(1.2313985497434958))
-    r = fma(r, s, splat(-0.19726576234924595))
-    r = fma(r, s, splat(-0.2514393891301035))
-    r = fma(r, s, splat(-0.0027758528214824746))
-    r = fma(r, s, splat(0.5643013259043282))
-    far = exp(splat(0.0) - u * u) * s * r
+    far = exp(splat(0.0) - u * u) * s * _erfc(s)
     return select(t < splat(1.0), near, select(t == t, far, t))
 
 
@@ -162,18 +143,7 @@ def exp64(x):
     low = n * -1.90821492927058770002e-10
     s = r + low
     lost = (r - s) + low
-    p = fma(1.0 / 6227020800.0, s, 1.0 / 479001600.0)
-    p = fma(p, s, 1.0 / 39916800.0)
-    p = fma(p, s, 1.0 / 3628800.0)
-    p = fma(p, s, 1.0 / 362880.0)
-    p = fma(p, s, 1.0 / 40320.0)
-    p = fma(p, s, 1.0 / 5040.0)
-    p = fma(p, s, 1.0 / 720.0)
-    p = fma(p, s, 1.0 / 120.0)
-    p = fma(p, s, 1.0 / 24.0)
-    p = fma(p, s, 1.0 / 6.0)
-    p = fma(p, s, 0.5)
-    value = 1.0 + (s + fma(p, s * s, lost))
+    value = 1.0 + (s + fma(_exp64(s), s * s, lost))
     whole = int(n)
     second = whole >> 1
     first = whole - second
@@ -193,17 +163,8 @@ def log64(x):
     f = m - 1.0
     s = f / (m + 1.0)
     z = s * s
-    p = fma(1.0 / 21.0, z, 1.0 / 19.0)
-    p = fma(p, z, 1.0 / 17.0)
-    p = fma(p, z, 1.0 / 15.0)
-    p = fma(p, z, 1.0 / 13.0)
-    p = fma(p, z, 1.0 / 11.0)
-    p = fma(p, z, 1.0 / 9.0)
-    p = fma(p, z, 1.0 / 7.0)
-    p = fma(p, z, 1.0 / 5.0)
-    p = fma(p, z, 1.0 / 3.0)
     half = 0.5 * f * f  # 2 artanh(s) = f − f²/2 + s (f²/2 + 2 z² p'), which keeps f exact
-    tail = s * fma(2.0 * z, p, half)
+    tail = s * fma(2.0 * z, _artanh(z), half)
     k = float(n)
     low = fma(k, 1.90821492927058770002e-10, tail)
     return fma(k, 0.693147180369123816490, f - (half - low))
@@ -223,21 +184,8 @@ def sincos(x):
     r = fma(n, -1.5707963267948966, x)
     r = fma(n, -6.123233995736766e-17, r)
     z = r * r
-    s = fma(-1.0 / 1307674368000.0, z, 1.0 / 6227020800.0)
-    s = fma(s, z, -1.0 / 39916800.0)
-    s = fma(s, z, 1.0 / 362880.0)
-    s = fma(s, z, -1.0 / 5040.0)
-    s = fma(s, z, 1.0 / 120.0)
-    s = fma(s, z, -1.0 / 6.0)
-    s = fma(s * z, r, r)
-    c = fma(1.0 / 20922789888000.0, z, -1.0 / 87178291200.0)
-    c = fma(c, z, 1.0 / 479001600.0)
-    c = fma(c, z, -1.0 / 3628800.0)
-    c = fma(c, z, 1.0 / 40320.0)
-    c = fma(c, z, -1.0 / 720.0)
-    c = fma(c, z, 1.0 / 24.0)
-    c = fma(c, z, -0.5)
-    c = fma(c, z, 1.0)
+    s = fma(_sin(z) * z, r, r)
+    c = _cos(z)
     quadrant = int(n) & 3
     if quadrant == 0:
         return s, c

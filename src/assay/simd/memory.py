@@ -216,6 +216,18 @@ def f32_bits(builder, value):
     return builder.zext(builder.bitcast(value, I32), I64)
 
 
+@instruction(types.int64(types.float64))
+def f64_bits(builder, value):
+    """The bits of a float64, as an int64."""
+    return builder.bitcast(value, I64)
+
+
+@instruction(types.float64(types.int64))
+def as_f64(builder, word):
+    """The float64 with the bits of an int64."""
+    return builder.bitcast(word, ir.DoubleType())
+
+
 @intrinsic(prefer_literal=True)
 def words(typingctx, args, count):
     """The first `count` arguments of a kernel, a tuple of int64: what follows the address of its counter."""

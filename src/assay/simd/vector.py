@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 from llvmlite import ir
 from numba.core import types
@@ -74,7 +75,8 @@ def least(builder: ir.IRBuilder, left: ir.Value, right: ir.Value) -> ir.Value:
 
 def instruction(*signatures):
     """Makes of `emit(builder, *values)` a function that kernels call. Of several signatures, each
-    `result(*arguments)`, the one that fits; to a single one its arguments are converted.
+    `result(*arguments)`, the one that fits; to a single one its arguments are converted. `emit` returns a
+    value, several as a tuple, or None for void.
     """
 
     def made(emit):
@@ -85,6 +87,8 @@ def instruction(*signatures):
 
             def lower(context, builder, sig, args):
                 result = emit(builder, *args)
+                if isinstance(result, tuple):
+                    return context.make_tuple(builder, sig.return_type, result)
                 return context.get_dummy_value() if result is None else result
 
             return (fitting or signatures)[0], lower
@@ -164,10 +168,29 @@ def _named(kind: ir.Type) -> str:
     return f"v{kind.count}f32" if isinstance(kind, ir.VectorType) else kind.intrinsic_name
 
 
+def fused(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+    """a·b + c with one rounding."""
+    return call(builder, f"llvm.fma.{_named(a.type)}", a.type, a, b, c)
+
+
 @instruction(*(kind(kind, kind, kind) for kind in (F32x16, types.float32, types.float64)))
 def fma(builder, a, b, c):
     """a·b + c with one rounding, on vectors or on scalars."""
-    return call(builder, f"llvm.fma.{_named(a.type)}", a.type, a, b, c)
+    return fused(builder, a, b, c)
+
+
+def horner(*coefficients: float):
+    """The polynomial with these coefficients, the highest power's first, by fma."""
+
+    @instruction(F32x16(F32x16), types.float64(types.float64))
+    def evaluate(builder, x):
+        make = constant if isinstance(x.type, ir.VectorType) else ir.Constant
+        return reduce(
+            lambda total, coefficient: fused(builder, total, x, coefficient),
+            [make(x.type, coefficient) for coefficient in coefficients],
+        )
+
+    return evaluate
 
 
 def decoder(table: Sequence[int]):
@@ -175,11 +198,9 @@ def decoder(table: Sequence[int]):
 
     @instruction(I32x16(I32x16), types.int64(types.int64))
     def decode(builder, place):
-        found, many = place, isinstance(place.type, ir.VectorType)
+        found, make = place, constant if isinstance(place.type, ir.VectorType) else ir.Constant
         for number, entry in enumerate(table):
-            here, this = (
-                constant(place.type, each) if many else place.type(each) for each in (number, entry)
-            )
+            here, this = make(place.type, number), make(place.type, entry)
             found = builder.select(builder.icmp_signed(">=", place, here), this, found)
         return found
 
