@@ -45,6 +45,20 @@ class AssayError(Exception):
         return "\n".join(lines)
 
 
+class At:
+    """`with At(place):` an error of the body gets that outer place."""
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if isinstance(error, AssayError):
+            error.at(self._place)
+
+
 class ContractError(AssayError):
     """A graph, a node or an input breaks an operator's contract. `violations`: all that was found at once."""
 

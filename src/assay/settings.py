@@ -31,15 +31,12 @@ class Setting(Generic[T_co]):
         try:
             return self.parse(text) if text else self.default()
         except ValueError as error:
-            raise RequestError(
-                "a setting can't be read" if text else "a setting has no default here",
-                place=self.name,
-                want=self.want,
-                got=repr(text) if text else str(error),
-                hint=f"unset {self.name} for the default, or see `assay settings`"
-                if text
-                else f"set {self.name}",
-            ) from error
+            if text:
+                rule, got = "a setting can't be read", repr(text)
+                hint = f"unset {self.name} for the default, or see `assay settings`"
+            else:
+                rule, got, hint = "a setting has no default here", str(error), f"set {self.name}"
+            raise RequestError(rule, place=self.name, want=self.want, got=got, hint=hint) from error
 
 
 def child_environment(without: str, changes: Mapping[str, str]) -> dict[str, str]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from assay.tensor.ranges import FreeRanges
+
 ALIGNMENT = 64
+_NO_END = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -21,40 +24,18 @@ class Interval:
 def place(intervals: Sequence[Interval], gap: int = 0) -> tuple[dict[str, int], int]:
     """An offset for each value and the bytes of the whole, by best fit in the order in which values begin."""
     offsets: dict[str, int] = {}
-    holes: list[tuple[int, int]] = []
+    free = FreeRanges(0, _NO_END)
     live: list[tuple[int, int, int]] = []
     top = 0
     for interval in sorted(intervals, key=lambda interval: (interval.begin, -interval.nbytes, interval.name)):
         for over in [entry for entry in live if entry[0] < interval.begin]:
             live.remove(over)
-            _give_back(holes, over[1], over[2])
+            free.give(*over[1:])
         size = -(-(interval.nbytes + gap) // ALIGNMENT) * ALIGNMENT
-        fitting = min((hole for hole in holes if hole[1] >= size), key=lambda hole: hole[1], default=None)
-        if fitting:
-            holes.remove(fitting)
-            offset = fitting[0]
-            if fitting[1] > size:
-                _give_back(holes, offset + size, fitting[1] - size)
-        elif holes and holes[-1][0] + holes[-1][1] == top:
-            offset, _ = holes.pop()
-            top = offset + size
-        else:
-            offset, top = top, top + size
+        offset = free.take(size, ALIGNMENT)
+        assert offset is not None
         offsets[interval.name] = offset
-        live.append((interval.end, offset, size))
+        top = max(top, offset + size)
+        if size:
+            live.append((interval.end, offset, offset + size))
     return offsets, top
-
-
-def _give_back(holes: list[tuple[int, int]], offset: int, size: int) -> None:
-    """Add a hole to the ordered list and join it with its neighbours."""
-    if not size:
-        return
-    holes.append((offset, size))
-    holes.sort()
-    joined: list[tuple[int, int]] = []
-    for start, length in holes:
-        if joined and joined[-1][0] + joined[-1][1] == start:
-            joined[-1] = (joined[-1][0], joined[-1][1] + length)
-        else:
-            joined.append((start, length))
-    holes[:] = joined

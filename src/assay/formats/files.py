@@ -33,12 +33,8 @@ def opened(path: Path, want: str) -> Iterator[tuple[int, int]]:
         # A FIFO would block an ordinary open until somebody writes.
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise ModelNotFoundError(
-            "no such file",
-            place=str(path),
-            want=want,
-            hint="check the path, or give a name from the catalogue",
-        ) from error
+        hint = "check the path, or give a name from the catalogue"
+        raise ModelNotFoundError("no such file", place=str(path), want=want, hint=hint) from error
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from error
     try:
@@ -58,11 +54,8 @@ def read_at(fd: int, offset: int, length: int) -> bytes:
     """So many bytes of a file that had them. Raises FormatError where it was cut short since."""
     data = os.pread(fd, length, offset)
     if len(data) < length:
-        raise FormatError(
-            "the file was cut short while it was read",
-            want=f"{length} bytes at byte {offset}",
-            got=f"{len(data)} bytes",
-        )
+        want, got = f"{length} bytes at byte {offset}", f"{len(data)} bytes"
+        raise FormatError("the file was cut short while it was read", want=want, got=got)
     return data
 
 
@@ -84,13 +77,9 @@ def member(folder: Path, name: str) -> Path:
     except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
         raise FormatError("a file can't be found", place=place, got=str(error)[:200]) from error
     if not target.is_relative_to(home):
-        raise FormatError(
-            "a link that leads out of the folder",
-            place=place,
-            want="a file in the folder",
-            got=str(target)[:200],
-            hint="a cache that keeps files elsewhere can be copied with its links followed: cp -rL",
-        )
+        rule, got = "a link that leads out of the folder", str(target)[:200]
+        hint = "a cache that keeps files elsewhere can be copied with its links followed: cp -rL"
+        raise FormatError(rule, place=place, want="a file in the folder", got=got, hint=hint)
     return folder / name
 
 
@@ -144,13 +133,9 @@ class MappedFile:
             raise FormatError("the file is closed", place=str(self.path))
         size = os.fstat(self._fd).st_size
         if size < self._size:
-            raise FormatError(
-                "the file was cut short after it was opened",
-                place=str(self.path),
-                want=f"{self._size} bytes",
-                got=f"{size} bytes",
-                hint="nothing may write to a model file in use",
-            )
+            rule, hint = "the file was cut short after it was opened", "nothing may write to a file in use"
+            want, got = f"{self._size} bytes", f"{size} bytes"
+            raise FormatError(rule, place=str(self.path), want=want, got=got, hint=hint)
         return self._map
 
 

@@ -58,26 +58,17 @@ class Cursor:
     def _refill(self, length: int) -> None:
         end = self.offset + length
         if end > self.size:
-            raise self.error(
-                "the file ends inside its header",
-                want=f"{length} bytes at byte {self.offset}",
-                got=f"a file of {self.size} bytes",
-                hint="the file is cut short or damaged: fetch it again",
-            )
+            want, got = f"{length} bytes at byte {self.offset}", f"a file of {self.size} bytes"
+            hint = "the file is cut short or damaged: fetch it again"
+            raise self.error("the file ends inside its header", want=want, got=got, hint=hint)
         if end > types.HEADER_LIMIT:
-            raise self.error(
-                "the header is too long",
-                want=f"at most {types.HEADER_LIMIT} bytes",
-                got=f"at least {end} bytes",
-            )
+            want, got = f"at most {types.HEADER_LIMIT} bytes", f"at least {end} bytes"
+            raise self.error("the header is too long", want=want, got=got)
         rest = self._window[self._at :]
         new = os.pread(self._fd, max(length - len(rest), WINDOW), self.offset + len(rest))
         if len(rest) + len(new) < length:
-            raise self.error(
-                "the file was cut short while it was read",
-                want=f"{self.size} bytes",
-                got=f"no more than {self.offset + len(rest) + len(new)} bytes",
-            )
+            got = f"no more than {self.offset + len(rest) + len(new)} bytes"
+            raise self.error("the file was cut short while it was read", want=f"{self.size} bytes", got=got)
         self._base, self._window, self._at = self.offset, rest + new, 0
 
     def u32(self) -> int:
@@ -93,11 +84,8 @@ class Cursor:
         count = self.u64()
         room = (self.size - self.offset) // each
         if count > min(room, limit):
-            raise self.error(
-                f"more {what} than the file can hold" if count > room else f"too many {what}",
-                want=f"at most {min(room, limit)}",
-                got=str(count),
-            )
+            rule = f"more {what} than the file can hold" if count > room else f"too many {what}"
+            raise self.error(rule, want=f"at most {min(room, limit)}", got=str(count))
         return count
 
     def string(self) -> str:

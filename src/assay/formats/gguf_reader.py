@@ -84,27 +84,18 @@ def _tensor(cursor: Cursor, alignment: int) -> TensorInfo:
     code = cursor.u32()
     dtype = types.SUPPORTED.get(code)
     if dtype is None:
-        raise cursor.error(
-            "a tensor type that isn't supported",
-            want=types.SUPPORTED_NAMES,
-            got=types.GGML_NAMES.get(code, f"type {code}"),
-            hint="quantise the model to one of the supported types",
-        )
+        rule, got = "a tensor type that isn't supported", types.GGML_NAMES.get(code, f"type {code}")
+        hint = "quantise the model to one of the supported types"
+        raise cursor.error(rule, want=types.SUPPORTED_NAMES, got=got, hint=hint)
     if 0 in shape:
         raise cursor.error("a dimension is zero", want="dimensions of at least 1", got=str(shape))
     if shape[-1] % dtype.block:
-        raise cursor.error(
-            "a row is not whole blocks",
-            want=f"a multiple of {dtype.block} for {dtype}",
-            got=f"{shape[-1]} columns",
-        )
+        want = f"a multiple of {dtype.block} for {dtype}"
+        raise cursor.error("a row is not whole blocks", want=want, got=f"{shape[-1]} columns")
     nbytes = dtype.nbytes(math.prod(shape))
     if nbytes > cursor.size:
-        raise cursor.error(
-            "a tensor is larger than the file",
-            want=f"at most {cursor.size} bytes",
-            got=f"{shape}: {nbytes} bytes",
-        )
+        want, got = f"at most {cursor.size} bytes", f"{shape}: {nbytes} bytes"
+        raise cursor.error("a tensor is larger than the file", want=want, got=got)
     offset = cursor.u64()
     if offset % alignment:
         raise cursor.error(
@@ -123,20 +114,15 @@ def _placed(cursor: Cursor, rows: list[TensorInfo], alignment: int) -> dict[str,
             raise cursor.error("a tensor name occurs twice")
         info = TensorInfo(row.name, row.dtype, row.shape, data + row.offset, row.nbytes)
         if info.offset + info.nbytes > cursor.size:
-            raise cursor.error(
-                "a tensor runs past the end of the file",
-                want=f"{info.nbytes} bytes at byte {info.offset}",
-                got=f"a file of {cursor.size} bytes",
-                hint="the file is cut short or damaged: fetch it again",
-            )
+            want, got = f"{info.nbytes} bytes at byte {info.offset}", f"a file of {cursor.size} bytes"
+            hint = "the file is cut short or damaged: fetch it again"
+            raise cursor.error("a tensor runs past the end of the file", want=want, got=got, hint=hint)
         tensors[row.name] = info
     ordered = sorted(tensors.values(), key=lambda info: info.offset)
     for before, after in pairwise(ordered):
-        if before.offset + before.nbytes > after.offset:
+        end = before.offset + before.nbytes
+        if end > after.offset:
             cursor.place = f"tensor {quoted(after.name)}"
-            raise cursor.error(
-                "two tensors overlap",
-                want=f"at least byte {before.offset + before.nbytes}, the end of {quoted(before.name)}",
-                got=f"byte {after.offset}",
-            )
+            want = f"at least byte {end}, the end of {quoted(before.name)}"
+            raise cursor.error("two tensors overlap", want=want, got=f"byte {after.offset}")
     return tensors

@@ -39,12 +39,8 @@ def write_gguf(
     offset = 0
     for name, dtype, shape, data in rows:
         if dtype not in types.TENSOR_CODES:
-            raise FormatError(
-                "a tensor type that isn't supported",
-                place=f"tensor {name!r}",
-                want=types.SUPPORTED_NAMES,
-                got=str(dtype),
-            )
+            rule, place = "a tensor type that isn't supported", f"tensor {name!r}"
+            raise FormatError(rule, place=place, want=types.SUPPORTED_NAMES, got=str(dtype))
         header += [
             _string(name),
             struct.pack(f"<I{len(shape)}Q", len(shape), *reversed(shape)),
@@ -62,13 +58,10 @@ def write_gguf(
             os.fsync(file.fileno())
         with open_gguf(partial) as written:
             for name, _, _, data in rows:
-                if written.tensor(name).nbytes != len(data):
-                    raise FormatError(
-                        "a tensor's bytes don't fill its shape",
-                        place=f"tensor {name!r}",
-                        want=f"{written.tensor(name).nbytes} bytes",
-                        got=f"{len(data)} bytes",
-                    )
+                nbytes, rule = written.tensor(name).nbytes, "a tensor's bytes don't fill its shape"
+                if nbytes != len(data):
+                    place, want, got = f"tensor {name!r}", f"{nbytes} bytes", f"{len(data)} bytes"
+                    raise FormatError(rule, place=place, want=want, got=got)
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
@@ -97,12 +90,9 @@ def _encoded(key: str, value: MetadataValue | np.generic) -> tuple[int, bytes]:
         items = [_encoded(key, item) for item in value]
         codes = {code for code, _ in items} or {types.STRING}
         if codes not in ({types.STRING}, {types.ARRAY}):
-            raise FormatError(
-                "a tuple of this kind can't be stored",
-                place=f"key {key!r}",
-                want="strings only, or arrays only; numbers as a NumPy array",
-                got=f"value types {sorted(codes)}",
-            )
+            rule, got = "a tuple of this kind can't be stored", f"value types {sorted(codes)}"
+            want = "strings only, or arrays only; numbers as a NumPy array"
+            raise FormatError(rule, place=f"key {key!r}", want=want, got=got)
         return types.ARRAY, struct.pack("<IQ", codes.pop(), len(items)) + b"".join(data for _, data in items)
     scalar = value if isinstance(value, np.generic) else _scalar(key, value)
     code = _code(key, scalar.dtype)

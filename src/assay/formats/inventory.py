@@ -27,22 +27,16 @@ def hold(found: Mapping[str, TensorInfo], wanted: Mapping[str, Wanted], place: s
     surplus = [name for name in found if name not in wanted]
     if missing:
         name = missing[0]
-        raise FormatError(
-            "a tensor is missing",
-            place=f"{place} › tensor {quoted(name)}",
-            want=_shape(wanted[name].shape),
-            got=_counted("nothing", missing),
-            hint=near(name, surplus),
-        )
+        want, got, hint = _shape(wanted[name].shape), _counted("nothing", missing), near(name, surplus)
+        where = f"{place} › tensor {quoted(name)}"
+        raise FormatError("a tensor is missing", place=where, want=want, got=got, hint=hint)
     if surplus:
         name = surplus[0]
-        raise FormatError(
-            "a tensor that the model doesn't use",
-            place=f"{place} › tensor {quoted(name)}",
-            want=f"the {len(wanted):,} tensors of the model",
-            got=_counted(f"{found[name].dtype}{_shape(found[name].shape)}", surplus),
-            hint="what it was made to change would be left out of the answers",
-        )
+        rule, where = "a tensor that the model doesn't use", f"{place} › tensor {quoted(name)}"
+        want = f"the {len(wanted):,} tensors of the model"
+        got = _counted(f"{found[name].dtype}{_shape(found[name].shape)}", surplus)
+        hint = "what it was made to change would be left out of the answers"
+        raise FormatError(rule, place=where, want=want, got=got, hint=hint)
     for name, each in wanted.items():
         has = found[name]
         if has.shape != each.shape:

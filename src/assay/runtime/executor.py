@@ -119,12 +119,11 @@ class Executor:
         for symbol in self.graph.symbols:
             wanted, sizes = binding[symbol], self.buckets[symbol]
             if not 0 <= wanted <= sizes[-1]:
-                raise ContractError(
-                    "a size above every bucket" if wanted > 0 else "a size below 0",
-                    place=f"{self.graph.name} › {symbol}",
-                    want=f"at most {sizes[-1]}" if wanted > 0 else "0 or more",
-                    got=str(wanted),
-                )
+                rule, want = "a size below 0", "0 or more"
+                if wanted > 0:
+                    rule, want = "a size above every bucket", f"at most {sizes[-1]}"
+                place = f"{self.graph.name} › {symbol}"
+                raise ContractError(rule, place=place, want=want, got=str(wanted))
             chosen[symbol] = next(size for size in sizes if size >= wanted)
         return chosen
 
@@ -147,13 +146,9 @@ class Executor:
         unknown = [name for name in given if name not in wanted]
         got = [f"no {', '.join(missing)}"] * bool(missing) + [f"unknown {', '.join(unknown)}"] * bool(unknown)
         near = [name for other in unknown for name in get_close_matches(other, missing, n=1)]
-        return ContractError(
-            f"{what} missing or unknown",
-            place=self.graph.name,
-            want=", ".join(wanted) or "none",
-            got="; ".join(got),
-            hint=f"did you mean {' and '.join(near)}?" if near else "",
-        )
+        rule, want = f"{what} missing or unknown", ", ".join(wanted) or "none"
+        hint = f"did you mean {' and '.join(near)}?" if near else ""
+        return ContractError(rule, place=self.graph.name, want=want, got="; ".join(got), hint=hint)
 
     def _take_on(self, binding: Mapping[str, int]) -> _Ready:
         """The plan for these sizes, bound to memory and to them."""
@@ -167,12 +162,9 @@ class Executor:
     def _write(self, name: str, place: NDArray[np.generic], array: NDArray[np.generic]) -> None:
         """Copy an input to its place; its dtype and shape must be the graph's under the binding."""
         if array.dtype != place.dtype or array.shape != place.shape:
-            raise ContractError(
-                "an input doesn't fit",
-                place=f"{self.graph.name} › {name}",
-                want=f"{self.graph.types[name]}, here {list(place.shape)}",
-                got=f"{array.dtype}{list(array.shape)}",
-            )
+            where, got = f"{self.graph.name} › {name}", f"{array.dtype}{list(array.shape)}"
+            want = f"{self.graph.types[name]}, here {list(place.shape)}"
+            raise ContractError("an input doesn't fit", place=where, want=want, got=got)
         place[...] = array
 
     def _make(self, plan: Plan) -> _Ready:

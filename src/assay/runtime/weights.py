@@ -18,6 +18,7 @@ from assay.graph.text import quote
 from assay.kernels.call import Argument
 from assay.kernels.panels import packed_bytes
 from assay.ops import registry
+from assay.ops.resolution import place_of
 from assay.ops.weights import WEIGHT_TYPES
 from assay.runtime.cpu import Cpu
 from assay.tensor.buffer import Buffer
@@ -49,12 +50,8 @@ def panels(graph: Graph) -> frozenset[str]:
         for port in operator.inputs:
             name = names.get(port.name, "")
             if name in graph.weights and wanted.setdefault(name, port.panels) != port.panels:
-                raise ContractError(
-                    "one weight, two layouts",
-                    place=f'node "{node.name}" ({node.op})',
-                    want="panels or rows everywhere",
-                    got=name,
-                )
+                place, want = place_of(node), "panels or rows everywhere"
+                raise ContractError("one weight, two layouts", place=place, want=want, got=name)
     return frozenset(name for name, in_panels in wanted.items() if in_panels)
 
 
@@ -95,12 +92,9 @@ def lay_out(graph: Graph, source: Source, device: Cpu) -> tuple[dict[str, Buffer
 def _whole(name: str, kind: ValueType, raw: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """The bytes, if they are what the graph says: kernels read as many, whatever there is."""
     if raw.nbytes != kind.nbytes({}):
-        raise FormatError(
-            "a weight's bytes don't fill its shape",
-            place=f"tensor {quote(name)}",
-            want=f"{kind.nbytes({})} bytes for {kind}",
-            got=f"{raw.nbytes} bytes",
-        )
+        want, got = f"{kind.nbytes({})} bytes for {kind}", f"{raw.nbytes} bytes"
+        rule = "a weight's bytes don't fill its shape"
+        raise FormatError(rule, place=f"tensor {quote(name)}", want=want, got=got)
     return raw
 
 
