@@ -45,8 +45,8 @@ class AssayError(Exception):
         return "\n".join(lines)
 
 
-class At:
-    """`with At(place):` an error of the body gets that outer place."""
+class within:
+    """`with within(place):` an error of the body gets that outer place."""
 
     def __init__(self, place: str) -> None:
         self._place = place

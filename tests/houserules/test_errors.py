@@ -25,10 +25,9 @@ def drawn(text: str) -> dict[str, tuple[str, str]]:
 
 
 def real() -> dict[str, str]:
-    classes = [
-        cls for _, cls in inspect.getmembers(errors, inspect.isclass) if cls.__module__ == errors.__name__
-    ]
-    return {cls.__name__: cls.__bases__[0].__name__ for cls in classes}
+    classes = [cls for _, cls in inspect.getmembers(errors, inspect.isclass)]
+    ours = [cls for cls in classes if cls.__module__ == errors.__name__ and issubclass(cls, BaseException)]
+    return {cls.__name__: cls.__bases__[0].__name__ for cls in ours}
 
 
 def strays(source: Source) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from assay.errors import At, FormatError
+from assay.errors import FormatError, within
 from assay.formats.files import MappedFile, TensorFiles, member, opened
 from assay.formats.safetensors_header import HEADER_LIMIT, Room, read_header
 from assay.formats.strict_json import JsonValue, kind, read_json
@@ -80,7 +80,7 @@ def _shards(folder: Path) -> dict[str, list[str]]:
     """The names of the tensors in each file, as the folder's index has them."""
     path = member(folder, INDEX)
     table = read_json(path, HEADER_LIMIT)
-    with At(str(path)):
+    with within(str(path)):
         return _shards_of(table)
 
 

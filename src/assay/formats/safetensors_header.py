@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from assay.errors import At, FormatError
+from assay.errors import FormatError, within
 from assay.formats.files import read_at
 from assay.formats.strict_json import JsonValue, kind, parse_object
 from assay.formats.tensors import TensorInfo, near, quoted
@@ -58,7 +58,7 @@ def read_header(fd: int, size: int, room: Room) -> tuple[dict[str, TensorInfo], 
 
     Raises FormatError, and OSError where reading fails.
     """
-    with At("header"):
+    with within("header"):
         length = _length(fd, size, room)
         table = parse_object(read_at(fd, LENGTH_BYTES, length))
         _check_metadata(table.pop("__metadata__", {}))
@@ -92,7 +92,7 @@ def _length(fd: int, size: int, room: Room) -> int:
 
 
 def _check_metadata(metadata: JsonValue) -> None:
-    with At("key '__metadata__'"):
+    with within("key '__metadata__'"):
         if type(metadata) is not dict:
             raise FormatError("metadata of another type", want="an object", got=kind(metadata))
         for key, value in metadata.items():
@@ -103,7 +103,7 @@ def _check_metadata(metadata: JsonValue) -> None:
 
 def _tensor(name: str, entry: JsonValue, start: int, size: int) -> TensorInfo:
     """One entry of the table. The data begin at byte `start` of a file of `size` bytes."""
-    with At(f"tensor {quoted(name)}"):
+    with within(f"tensor {quoted(name)}"):
         if not 1 <= len(name) <= NAME_LIMIT:
             want, got = f"1 to {NAME_LIMIT} characters", f"{len(name)} characters"
             raise FormatError("a name that can't be", want=want, got=got)

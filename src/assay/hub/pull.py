@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from assay import settings
-from assay.errors import At, FormatError, ModelNotFoundError
+from assay.errors import FormatError, ModelNotFoundError, within
 from assay.hub import cache, wheel
 from assay.hub.catalogue import CATALOGUE, SCHEME, Entry, from_reference
 from assay.hub.failures import check_space, device_fault, not_found, refuse_unreadable, unexpected
@@ -68,7 +68,7 @@ def pull(name: str, progress: Progress | None = None, *, verify: bool = False) -
             raise ModelNotFoundError("a path needs no pull", place=name, want=want, got="a path", hint=hint)
         raise not_found("no such model", name, name, list(CATALOGUE))
     path = settings.CACHE.get() / "models" / entry.cached_as
-    with At(name):
+    with within(name):
         try:
             if not cache.intact(path, entry.sha256, verify=verify):
                 path.parent.mkdir(parents=True, exist_ok=True)

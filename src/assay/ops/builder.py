@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from assay.errors import At, ContractError
+from assay.errors import ContractError, within
 from assay.graph.dim import Dim
 from assay.graph.graph import AttributeValue, Graph, Node, ValueType
 from assay.graph.text import quote
@@ -57,7 +57,7 @@ class Builder:
         self, op: str, /, *inputs: str, name: str = "", output: str = "", **attributes: AttributeValue
     ) -> tuple[str, ...]:
         """Append a node and return the names of its outputs: `output.port` each when there are several."""
-        with At(quote(self._name)):
+        with within(quote(self._name)):
             operator = registry.get(op)
         if output and len(operator.outputs) == 1:
             outputs: tuple[str, ...] = (output,)
