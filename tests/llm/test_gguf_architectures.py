@@ -186,6 +186,17 @@ def test_what_is_refused(tmp_path: Path, name: str, changes: Changes, drop: str,
     assert caught.value.place.startswith(f"{path} › ") and caught.value.place.endswith(at)
 
 
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.inf, math.nan])
+def test_divisors_are_positive_and_finite(tmp_path: Path, bad: float) -> None:
+    metadata, rows = content("llama-wide")
+    divisors = np.array([*[1.0] * 31, bad], np.float32).view(np.uint8)
+    changed_rows = [(*row[:3], divisors if row[0] == "rope_freqs.weight" else row[3]) for row in rows]
+    write_gguf(tmp_path / "m.gguf", metadata, changed_rows)
+    with pytest.raises(FormatError, match="positive, finite numbers") as caught:
+        shape(tmp_path / "m.gguf")
+    assert caught.value.place.endswith("tensor 'rope_freqs.weight'")
+
+
 def test_the_context_is_the_one_that_factors_are_for(tmp_path: Path) -> None:
     write(tmp_path / "m.gguf", "phi3-long")
     assert shape(tmp_path / "m.gguf").context == 256
@@ -200,7 +211,7 @@ def test_the_largest_gemma_has_a_scale_of_its_own(tmp_path: Path, name: str, lay
     """By the model's width in heads, not the heads' size: no key says so, but llama.cpp does."""
     sizes = {f"{name}.attention.key_length": 32, f"{name}.attention.value_length": 32}
     tiny = replace(shape(changed(tmp_path / "m.gguf", name, {})), head_dim=32)
-    for count, scalar in ((layers, tiny.hidden // tiny.heads), (layers - 1, 32)):
+    for count, scalar in ((layers - 1, 32), (layers, tiny.hidden // tiny.heads), (layers + 1, 32)):
         shapes = {name: wanted.shape for name, wanted in weights(replace(tiny, layers=count)).items()}
         rows = [(name, F32, shape, bytes(4 * math.prod(shape))) for name, shape in shapes.items()]
         write_gguf(tmp_path / "n.gguf", {**content(name)[0], **sizes, f"{name}.block_count": count}, rows)
