@@ -54,7 +54,7 @@ class TokenizerJson:
             pairs = [pair for pair in vocabulary if isinstance(pair, list)]
             model["vocab"] = [[hidden.get(str(pair[0]), pair[0]), pair[1]] for pair in pairs]
         if isinstance(merges, list):
-            model["merges"] = [pair for pair in merges if _merged(pair) not in hidden]
+            model["merges"] = [pair for pair in merges if hidden.keys().isdisjoint(_named(pair))]
         return self._read(self._fields | {"model": model, "added_tokens": written, "post_processor": None})
 
     def error(self, field: str, want: str, got: object) -> FormatError:
@@ -120,9 +120,10 @@ class TokenizerJson:
         return dict(zip(kinds, steps, strict=True))
 
 
-def _merged(pair: JsonValue) -> str:
-    """What a merge makes: two tokens in an array, or in a string with a space between."""
-    return "".join(map(str, pair)) if isinstance(pair, list) else str(pair).replace(" ", "", 1)
+def _named(pair: JsonValue) -> list[str]:
+    """The tokens of a merge: two in an array, or in a string with a space between; and what they make."""
+    halves = list(map(str, pair)) if isinstance(pair, list) else str(pair).split(" ", 1)
+    return [*halves, "".join(halves)]
 
 
 def _flat(part: JsonValue) -> Iterator[Fields]:

@@ -1,0 +1,237 @@
+"""Ids of tokenizer.json, held against those of the `tokenizers` library; and hostile files."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer as Reference
+
+from assay.errors import FormatError
+from assay.llm.detokenizer import Detokenizer
+from assay.llm.folder_tokenizer import FolderTokenizer
+from assay.llm.pretokenizers import PRE_TOKENIZERS
+from assay.llm.tokenizer import Tokenizer
+from llm.corpus import corpus
+
+TEXTS = corpus(600, seed=3)
+TRAINING = [text for text in corpus(600, seed=2) if "<s>" not in text and "</s>" not in text]
+SPECIAL = [AddedToken(text, special=True) for text in ("<unk>", "<s>", "</s>")]
+BYTES = [AddedToken(f"<0x{byte:02X}>") for byte in range(256)]
+
+
+def pieces(first: bool, stripped: bool) -> Reference:
+    """As the files of llama, mistral and phi3 (with a space before the text) and gemma (without) are."""
+    made = Reference(models.BPE(byte_fallback=True, unk_token="<unk>", fuse_unk=True))
+    spaces = [normalizers.Prepend("▁")] if first else []
+    made.normalizer = normalizers.Sequence([*spaces, normalizers.Replace(" ", "▁")])
+    trainer = trainers.BpeTrainer(vocab_size=1500, special_tokens=[*SPECIAL, *BYTES], limit_alphabet=500)
+    made.train_from_iterator(TRAINING, trainer)
+    strip = [decoders.Strip(" ", 1, 0)] if stripped else []
+    made.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), *strip]
+    )
+    made.post_processor = processors.TemplateProcessing("<s> $A", special_tokens=[("<s>", 1)])
+    fields = json.loads(
+        made.to_str()
+    )  # trained as special tokens, so that they come first, but they are none
+    fields["added_tokens"] = [
+        token for token in fields["added_tokens"] if not token["content"].startswith("<0x")
+    ]
+    return Reference.from_str(json.dumps(fields))
+
+
+def unigram() -> Reference:
+    """As the files of T5 and XLM-R are, but for their table of characters."""
+    made = Reference(models.Unigram())
+    made.normalizer = normalizers.Replace(Regex(" {2,}"), " ")
+    made.pre_tokenizer = pre_tokenizers.Metaspace()
+    trainer = trainers.UnigramTrainer(vocab_size=3000, special_tokens=SPECIAL, unk_token="<unk>")
+    made.train_from_iterator(TRAINING, trainer)
+    made.decoder = decoders.Metaspace()
+    made.post_processor = processors.TemplateProcessing("$A </s>", special_tokens=[("</s>", 2)])
+    return made
+
+
+def byte_level(pre: str) -> Reference:
+    """As the files of Llama 3, Qwen and their like are."""
+    made = Reference(models.BPE())
+    made.pre_tokenizer = PRE_TOKENIZERS[pre].build()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    made.train_from_iterator(
+        TRAINING, trainers.BpeTrainer(vocab_size=600, special_tokens=SPECIAL, initial_alphabet=alphabet)
+    )
+    made.decoder, made.post_processor = decoders.ByteLevel(), processors.ByteLevel(trim_offsets=False)
+    return made
+
+
+KINDS: dict[str, Callable[[], Reference]] = {
+    "llama": lambda: pieces(True, True),
+    "gemma": lambda: pieces(False, False),
+    "unigram": unigram,
+    "llama-bpe": lambda: byte_level("llama-bpe"),
+    "gpt-4o": lambda: byte_level("gpt-4o"),
+}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def both(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Tokenizer, Reference]:
+    reference = KINDS[request.param]()
+    reference.add_tokens([AddedToken("<tool>", normalized=False)])
+    folder = tmp_path_factory.mktemp("folder")
+    reference.save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"bos_token": "<s>", "eos_token": "</s>"}))
+    return FolderTokenizer(folder, reference.get_vocab_size()).tokenizer(), reference
+
+
+def test_ids_are_the_librarys(both: tuple[Tokenizer, Reference]) -> None:
+    tokenizer, reference = both
+    for text in TEXTS:
+        ids = tokenizer.encode(text, special=True, bos=tokenizer.adds_bos, eos=tokenizer.adds_eos)
+        assert ids == reference.encode(text).ids, text
+
+
+def test_text_is_the_librarys_and_streams(both: tuple[Tokenizer, Reference]) -> None:
+    tokenizer, reference = both
+    for text in TEXTS:
+        ids = tokenizer.encode(text)
+        detokenizer = Detokenizer(tokenizer)
+        assert "".join(map(detokenizer.push, ids)) + detokenizer.finish() == tokenizer.decode(ids)
+        if not text.startswith((" ", "▁")):  # the library's Metaspace drops all spaces of a first token
+            assert tokenizer.decode(ids) == reference.decode(ids), text
+
+
+def test_plain_text_makes_no_control_token(both: tuple[Tokenizer, Reference]) -> None:
+    tokenizer, _ = both
+    for text in (*TEXTS, "<s>", "a</s>b", " <s> </s>"):
+        assert {1, 2}.isdisjoint(tokenizer.encode(text)), text
+
+
+# Hostile files.
+
+
+def hostile(tmp_path: Path, fields: object) -> FormatError | None:
+    """What comes of a tokenizer.json: an error, or a tokenizer that works; both soon."""
+    (tmp_path / "tokenizer.json").write_text(json.dumps(fields))
+    began = time.process_time()
+    try:
+        tokenizer = FolderTokenizer(tmp_path, 100).tokenizer()
+    except FormatError as error:
+        return error
+    finally:
+        assert time.process_time() - began < 2
+    tokenizer.decode(tokenizer.encode("ab c<s>" + "a" * 500 + "!", special=True))
+    assert time.process_time() - began < 4
+    return None
+
+
+def small(kind: str) -> dict[str, object]:
+    letters = {"<unk>": 0, "<s>": 1, "a": 2, "b": 3, "ab": 4, "▁": 5, "Ġ": 6}
+    model: dict[str, object] = {"type": kind, "vocab": letters, "unk_token": "<unk>"}
+    if kind == "BPE":
+        model |= {"merges": [["a", "b"]]}
+    elif kind == "Unigram":
+        model = {"type": kind, "vocab": [[token, -1.0] for token in letters], "unk_id": 0}
+    else:
+        model |= {"continuing_subword_prefix": "##", "max_input_chars_per_word": 100}
+    added = {"id": 1, "content": "<s>", "special": True, "normalized": False, "single_word": False}
+    return {
+        "version": "1.0",
+        "added_tokens": [{**added, "lstrip": False, "rstrip": False}],
+        "normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": []},
+        "post_processor": None,
+        "decoder": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "never", "split": True},
+        "model": model,
+    }
+
+
+def split(pattern: object) -> dict[str, object]:
+    return {"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False}
+
+
+@pytest.mark.parametrize("kind", ["BPE", "Unigram", "WordPiece"])
+def test_the_small_ones_work(tmp_path: Path, kind: str) -> None:
+    assert hostile(tmp_path, small(kind)) is None
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "place"),
+    [
+        ("model.type", "WordLevel", "model › type"),
+        ("model.dropout", 0.5, "model › dropout"),
+        ("model.unk_token", "<no>", "model › unk_token"),
+        ("model.unk_token", ["a"], "model › unk_token"),
+        ("model.merges", [["a", "x"]], "model"),
+        ("model.merges", 7, "model"),
+        ("model.vocab", {"a": 0, "b": 0}, "model › unk_token"),
+        ("model.vocab", {"<unk>": 0, "<s>": 0}, "model"),
+        ("model.vocab", {"<unk>": 0, "a": 2, "b": 3, "ab": 4_000_000_000}, "model › vocab"),
+        ("model.vocab", [["a", 0.0]], "model › vocab"),
+        ("model.end_of_word_suffix", "</w>", "model › end_of_word_suffix"),
+        ("added_tokens", [{"id": 9, "content": "<s>", "special": True}], "model"),
+        ("added_tokens", [{"id": "1", "content": "<s>", "special": True}], "added_tokens[0]"),
+        ("pre_tokenizer", split({"Regex": "(a+)+$"}), "pre_tokenizer › Split"),
+        ("pre_tokenizer", split({"Regex": ["a"]}), "pre_tokenizer › Split"),
+        ("pre_tokenizer", split({"String": ""}), "pre_tokenizer › Split"),
+        ("pre_tokenizer", {"type": "Sequence", "pretokenizers": [{"type": "Digits"}] * 2}, "pre_tokenizer"),
+        ("pre_tokenizer", {"type": "NoSuch"}, "model"),
+        ("normalizer.content", "aa", "normalizer › Replace"),
+        ("normalizer", {"type": "Prepend", "prepend": "a" * 99}, "normalizer › Prepend"),
+        ("normalizer", {"type": "Precompiled", "precompiled_charsmap": "AAAA"}, "normalizer › Precompiled"),
+        ("normalizer", {"type": "Sequence", "normalizers": [small("BPE")["normalizer"]] * 17}, "normalizer"),
+        ("decoder", {"type": "BPEDecoder", "suffix": "</w>"}, "decoder"),
+        ("decoder", None, "decoder"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(tmp_path: Path, at: str, value: object, place: str) -> None:
+    fields = small("BPE")
+    *outer, last = at.split(".")
+    inner = fields
+    for name in outer:
+        inner = inner[name]  # type: ignore[assignment]
+    inner[last] = value
+    error = hostile(tmp_path, fields)
+    assert error is not None and error.place.partition("tokenizer.json › ")[2].startswith(place), error
+
+
+JUNK = (
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 9)
+    | st.floats(-2, 2)
+    | st.sampled_from(["", "a", "<s>", "▁", "ByteLevel"])
+)
+
+
+def _spots(value: object) -> list[tuple[object, object]]:
+    """Every (container, key) inside of a value."""
+    found: list[tuple[object, object]] = []
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in list(items):
+        found += [(value, key), *_spots(inner)]
+    return found
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
+@given(kind=st.sampled_from(["BPE", "Unigram", "WordPiece"]), data=st.data())
+def test_damaged_files_are_refused_or_work(tmp_path: Path, kind: str, data: st.DataObject) -> None:
+    fields = small(kind)
+    for _ in range(data.draw(st.integers(1, 3))):
+        spots = _spots(fields)
+        place, key = data.draw(st.sampled_from(spots))
+        if isinstance(place, dict) and data.draw(st.booleans()):
+            del place[key]
+        else:
+            place[key] = data.draw(
+                JUNK | st.lists(JUNK, max_size=3) | st.dictionaries(st.sampled_from("ab"), JUNK)
+            )  # type: ignore[index]
+    hostile(tmp_path, fields)
