@@ -20,10 +20,12 @@ from assay.llm.spelling import BYTE_TOKEN, SPACE, byte_level, sentence_piece, wo
 from assay.llm.vocabulary import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER_DEFINED, Vocabulary
 
 _END_KEYS = ("eot_token_id", "eom_token_id")
-_END_TEXTS = ("<|endoftext|>", "<|im_end|>")
+_END_TEXTS = ("<|endoftext|>", "<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>")
 """Control tokens that end an answer even where no key says so. A file has a key for one such token where the
-model may have several: Qwen2's own configuration lists both of these. llama.cpp goes by these texts, too.
+model may have several: Qwen2's own configuration lists the first two. llama.cpp goes by these texts, too.
 """
+_LONGEST_PIECE, _ALL_PIECES = 512, 1 << 23
+"""Characters: the time that pieces take grows with their number, and with the square of the longest."""
 _KEEP_SPACE = ("<unk>", "<s>", "<|endoftext|>")
 
 
@@ -175,14 +177,13 @@ def _scored(keys: Keys, vocabulary: Vocabulary) -> _Way:
     single = [name for name in vocabulary.control if len(name) == 1]
     if single:
         raise keys.error("tokens", "control tokens that text can't make", repr(single[0]))
-    pairs: list[tuple[float, int, str, str]] = []
-    scores = _scores(keys, vocabulary).tolist()
-    for token, kind, score in zip(vocabulary.tokens, vocabulary.kinds, scores, strict=True):
-        for cut in range(1, len(token)) if kind in (NORMAL, USER_DEFINED, UNUSED) else ():
-            if token[:cut] in ids and token[cut:] in ids:
-                pairs.append((-score, -cut, token[:cut], token[cut:]))
-    pairs.sort()
-    model = models.BPE(ids, [pair[2:] for pair in pairs], byte_fallback=True)
+    pairs: list[tuple[str, str]] = []
+    for number in np.argsort(-_scores(keys, vocabulary), kind="stable").tolist():
+        token, kind = vocabulary.tokens[number], vocabulary.kinds[number]
+        for cut in range(len(token) - 1, 0, -1) if kind in (NORMAL, USER_DEFINED, UNUSED) else ():
+            if token[cut:] in ids and token[:cut] in ids:
+                pairs.append((token[:cut], token[cut:]))
+    model = models.BPE(ids, pairs, byte_fallback=True)
     return model, model, None, _spaced(vocabulary.space_prefix)
 
 
@@ -225,8 +226,11 @@ def _word_piece(keys: Keys, vocabulary: Vocabulary) -> _Way:
 
 
 def _scores(keys: Keys, vocabulary: Vocabulary) -> NDArray[np.float64]:
-    count = len(vocabulary.tokens)
-    return keys.numbers("scores", count, float, math.isfinite, "a finite number")
+    longest, total = max(map(len, vocabulary.tokens), default=0), sum(map(len, vocabulary.tokens))
+    if longest > _LONGEST_PIECE or total > _ALL_PIECES:
+        got = f"{longest:,}, and {total:,} in all"
+        raise keys.error("tokens", f"at most {_LONGEST_PIECE} characters, {_ALL_PIECES:,} in all", got)
+    return keys.numbers("scores", len(vocabulary.tokens), float, math.isfinite, "a finite number")
 
 
 def _check_merges(keys: Keys, merges: list[str], control: list[str]) -> None:

@@ -41,8 +41,4 @@ def word_piece(token: str) -> bytes:
 
 
 BYTE_TOKEN = re.compile(r"<0x[0-9A-F]{2}>")
-
-
-def byte_token(token: str) -> bytes:
-    """The byte of a BYTE_TOKEN."""
-    return bytes.fromhex(token[3:5])
+"""SentencePiece's token of a byte that no piece spells."""

@@ -10,7 +10,6 @@ import tokenizers
 
 from assay.errors import RequestError
 from assay.llm import gguf_tokenizer
-from assay.llm.spelling import byte_token
 from assay.llm.vocabulary import BYTE, NORMAL, USER_DEFINED, Vocabulary
 
 
@@ -84,7 +83,7 @@ class Tokenizer:
         if kind == NORMAL:
             return self._vocabulary.spelling(text)
         if kind == BYTE:
-            return byte_token(text)
+            return bytes.fromhex(text[3:5])  # <0x0A>
         return b"" if skip_special and kind != USER_DEFINED else text.encode()
 
     def token_bytes(self, token: int) -> bytes:
