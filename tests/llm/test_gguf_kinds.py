@@ -1,4 +1,4 @@
-"""Damaged keys of GGUF tokenizers but byte-level ones: refused by name and soon, or a tokenizer that works."""
+"""Damaged keys of GGUF tokenizers, byte-level ones aside: refused by name and soon, or they work."""
 
 from __future__ import annotations
 
