@@ -9,6 +9,7 @@ import gc
 
 TYPE_CHECKING = False  # typing's own takes milliseconds to import
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from assay.llm.language_model import LanguageModel
@@ -38,6 +39,7 @@ def load(
     guesses: bool = True,
     draft: str | Path | None = None,
     prefix_cache: bool = True,
+    adapters: Mapping[str, str | Path] | None = None,
     progress: Progress | None = None,
 ) -> LanguageModel:
     """The language model with this catalogue name, or in this GGUF file or folder, ready to run.
@@ -47,7 +49,8 @@ def load(
     (default: the model's), `cache_tokens` the tokens of all sequences together, `budget` the tokens of one
     step. `guesses`: what followed the same words before is computed along with the next token, as long as
     that saves steps; with `draft`, a smaller model with the same tokens guesses. `prefix_cache`: a prompt
-    that begins like an earlier one computes only the rest. None of these changes an answer.
+    that begins like an earlier one computes only the rest. None of these changes an answer. `adapters` are
+    names and the folders of LoRA adapters, in PEFT's layout: a request may give one's name as its `adapter`.
 
     Raises ModelNotFoundError, FormatError, ContractError, HardwareFault or RequestError.
     """
@@ -57,7 +60,9 @@ def load(
     progress = progress or Progress()
     settings.check()
     threads = settings.THREADS.get() if threads is None else threads
-    options = Options(activations, context, cache_tokens, budget, threads, guesses, prefix_cache)
+    options = Options(
+        activations, context, cache_tokens, budget, threads, guesses, prefix_cache, adapters or {}
+    )
     # Loading makes a hundred thousand objects that stay; to look among them for garbage again and again takes
     # longer than to parse the file.
     collecting = gc.isenabled()

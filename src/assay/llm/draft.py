@@ -20,7 +20,7 @@ class Draft:
         self._engine = engine
 
     def guess(self, sequence: Sequence, most: int) -> Items[int]:
-        sampling = replace(sequence.sampling, max_tokens=most, seed=sequence.seed)
+        sampling = replace(sequence.sampling, max_tokens=most, seed=sequence.seed, adapter=None)
         try:
             drafted = self._engine.add(sequence.tokens, sampling)
         except RequestError:  # longer than the smaller model's context

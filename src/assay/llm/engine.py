@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from collections.abc import Sequence as Items
 from dataclasses import dataclass
+from hashlib import sha256
 from itertools import islice, zip_longest
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +55,8 @@ class Engine:
 
     Sequences join and leave between steps; a step is one run of the executor. Whoever shares a step changes
     no bit of it, nor do pages that others computed before, or guesses. `ends` are the tokens after which a
-    sequence has ended; `root` says what the cache's rows depend on beside the tokens. Not thread-safe.
+    sequence has ended; `root` says what the cache's rows depend on beside the tokens. `adapters` are the
+    names that requests give, in the graph's order, with digests. Not thread-safe.
     """
 
     def __init__(
@@ -68,6 +71,7 @@ class Engine:
         root: bytes = b"",
         prefix_cache: bool = True,
         guesses: Guesses | None = None,
+        adapters: Mapping[str, bytes] = MappingProxyType({}),
     ) -> None:
         self.executor = executor
         self.memory = [executor.state(name) for name in executor.graph.states]
@@ -81,6 +85,7 @@ class Engine:
         self.steps = 0
         self.root = root
         self.guesses = guesses
+        self.adapters = dict[str | None, bytes]([(None, b""), *adapters.items()])
         self._width = -(-context // PAGE)
         self._numbers = 0
         self._waiting: deque[Sequence] = deque()
@@ -145,13 +150,23 @@ class Engine:
                 share.sequence.drop(self.pages)
             raise
 
-    def logits(self, prompt: Items[int]) -> NDArray[np.float32]:
+    def rooted(self, adapter: str | None) -> bytes:
+        """What the cache's rows depend on with this adapter. Raises RequestError if there is none."""
+        if not isinstance(adapter, str | None) or adapter not in self.adapters:
+            want = " or ".join(map(repr, self.adapters))
+            hint = "" if len(self.adapters) > 1 else "load the model with adapters"
+            raise RequestError(
+                "no such adapter", place="adapter", want=want, got=repr(adapter)[:80], hint=hint
+            )
+        return sha256(self.root + self.adapters[adapter]).digest() if adapter is not None else self.root
+
+    def logits(self, prompt: Items[int], adapter: str | None = None) -> NDArray[np.float32]:
         """float32 [len(prompt), vocabulary]: run a prompt alone, the logits at all its positions. Raises
         RequestError, or HardwareFault when other sequences hold the pages.
         """
         tokens = self._checked(prompt, "tokens", self.context, 0, "")
         out = np.empty((len(tokens), self.vocabulary), np.float32)
-        sequence = self._sequence(tokens, Sampling(), 0)
+        sequence = self._sequence(tokens, Sampling(adapter=adapter), 0)
         try:
             while sequence.pending:
                 first, count = sequence.computed, min(sequence.pending, SEQUENCES)
@@ -160,11 +175,11 @@ class Engine:
             sequence.drop(self.pages)
         return out
 
-    def fill(self, tokens: Items[int], memory: Items[NDArray[np.uint8]]) -> None:
+    def fill(self, tokens: Items[int], memory: Items[NDArray[np.uint8]], adapter: str | None) -> None:
         """Put pages that hold these tokens into the cache, for prompts that begin so: uint8 [pages, bytes] of
         each state.
         """
-        sequence = self._sequence(list(tokens), Sampling(), 0)
+        sequence = self._sequence(list(tokens), Sampling(adapter=adapter), 0)
         sequence.hold(self.pages, len(tokens))
         for mine, theirs in zip(self.memory, memory, strict=True):
             mine[sequence.pages] = theirs
@@ -212,13 +227,19 @@ class Engine:
         seed = sampling.seed if sampling.seed is not None else secrets.randbelow(SEEDS)
         asked = controls(sampling, tokens, self.vocabulary)
         self._numbers += 1
-        return Sequence(self._numbers, tokens, sampling, seed, limit, self._width, self.root, asked)
+        root = self.rooted(sampling.adapter)
+        return Sequence(self._numbers, tokens, sampling, seed, limit, self._width, root, asked)
 
     def _run(self, shares: Items[Share]) -> Arrays:
         """One run of the executor; the shares' tokens are in the cache then."""
         for share in shares:
             share.sequence.hold(self.pages, share.count)
-        outputs = self.executor.run(*step_inputs(shares, self.vocabulary))
+        sizes, inputs = step_inputs(shares, self.vocabulary)
+        if len(self.adapters) > 1:
+            names = list(self.adapters)
+            numbers = [names.index(share.sequence.sampling.adapter) - 1 for share in shares]
+            inputs["adapter"] = np.repeat(np.array(numbers, np.int32), [share.count for share in shares])
+        outputs = self.executor.run(sizes, inputs)
         for share in shares:
             share.sequence.computed += share.count - len(share.guesses)
             share.sequence.ran += share.count

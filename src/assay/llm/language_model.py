@@ -128,19 +128,19 @@ class LanguageModel:
             for answer in answers:
                 self._drop(answer)
 
-    def logits(self, tokens: Items[int]) -> NDArray[np.float32]:
+    def logits(self, tokens: Items[int], adapter: str | None = None) -> NDArray[np.float32]:
         """float32 [len(tokens), vocabulary]: the logits at every position. Raises RequestError."""
         with self._lock:
-            return self.engine.logits(tokens)
+            return self.engine.logits(tokens, adapter)
 
-    def save_session(self, path: str | Path, prompt: str | Items[Message]) -> int:
+    def save_session(self, path: str | Path, prompt: str | Items[Message], adapter: str | None = None) -> int:
         """Compute a prompt or a conversation, as far as that isn't done, and write what the cache holds of it
         to a file; the number of its tokens. Raises RequestError, FormatError or OSError.
         """
         tokens = self._tokens(prompt)
-        self._finish([self._admit(tokens, Sampling(max_tokens=1))])
+        self._finish([self._admit(tokens, Sampling(max_tokens=1, adapter=adapter))])
         with self._lock:
-            return session.save(Path(path), self.engine, tokens, self.identity)
+            return session.save(Path(path), self.engine, tokens, self.identity, adapter)
 
     def restore_session(self, path: str | Path) -> int:
         """Take a file of `save_session` into the cache: prompts that begin like its own compute only the

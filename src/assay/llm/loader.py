@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
@@ -21,8 +22,9 @@ from assay.llm.identity import Identity
 from assay.llm.language_model import LanguageModel
 from assay.llm.options import Options
 from assay.llm.source import Source, open_source
+from assay.models.adapters import read_adapter, stacked
 from assay.models.decoder import Decoder
-from assay.models.decoder_graph import graph
+from assay.models.decoder_graph import Lora, graph
 from assay.ops import contract
 from assay.runtime.cpu import Cpu
 from assay.runtime.executor import Executor
@@ -44,9 +46,9 @@ class Design:
     pages: int
 
 
-def design(source: Source, options: Options) -> Design:
-    """The graph that runs the source's model. Raises ContractError with all violations, or RequestError for a
-    context that the model doesn't have.
+def design(source: Source, options: Options, lora: Lora = MappingProxyType({})) -> Design:
+    """The graph that runs the source's model, with the adapters' weights. Raises ContractError with all
+    violations, or RequestError for a context that the model doesn't have.
     """
     model = source.model
     context = model.context if options.context is None else options.context
@@ -55,7 +57,7 @@ def design(source: Source, options: Options) -> Design:
         raise RequestError("a context that is too long", place="context", want=want, got=got)
     cache = F32 if options.activations == "float32" else F16
     pages = _pages(model, context, options.cache_tokens, cache.size)
-    step = graph(model, source.weights.dtypes, cache, pages, -(-context // PAGE))
+    step = graph(model, source.weights.dtypes, cache, pages, -(-context // PAGE), lora)
     if options.activations == "int8":
         step = quantize_activations(step)
     contract.require(step)
@@ -74,7 +76,7 @@ def load(
     lm = _load(path, options, device, compiled, loaded)
     guesser: Guesser | None = Lookup() if options.guesses else None
     if draft:
-        smaller = _load(draft, replace(options, context=None), device, compiled, loaded)
+        smaller = _load(draft, replace(options, context=None, adapters={}), device, compiled, loaded)
         if _spelling(smaller) != _spelling(lm):
             rule, hint = "a draft model with other tokens", "it must be of the same family"
             raise RequestError(rule, place="draft", want=f"the tokens of {path}", got=str(draft), hint=hint)
@@ -90,10 +92,15 @@ def _spelling(lm: LanguageModel) -> list[bytes]:
 
 def _load(path: Path, options: Options, device: Cpu, compiled: Compiled, loaded: Loaded) -> LanguageModel:
     with open_source(path) as source:
-        made = design(source, options)
+        adapters = {
+            name: read_adapter(Path(folder), source.model, source.modules)
+            for name, folder in options.adapters.items()
+        }
+        lora = stacked([*adapters.values()])
+        made = design(source, options, lora)
         weights: dict[str, Buffer] = {}
         executor = _executor(made.graph, device, weights, compiled)
-        buffers, packs = lay_out(made.graph, source.weights, device)
+        buffers, packs = lay_out(made.graph, source.weights.beside(lora), device)
         weights.update(buffers)
         # Repacking is native code, so the interpreter is free for the tokenizer meanwhile.
         with ThreadPoolExecutor(1, "assay-load") as beside:
@@ -117,6 +124,7 @@ def _load(path: Path, options: Options, device: Cpu, compiled: Compiled, loaded:
         budget=engines.BUDGET if options.budget is None else options.budget,
         root=identity.root,
         prefix_cache=options.prefix_cache,
+        adapters={name: adapter.digest for name, adapter in adapters.items()},
     )
     _try(engine, path)
     details = {"path": str(path), **how, "threads": options.threads}
@@ -126,7 +134,7 @@ def _load(path: Path, options: Options, device: Cpu, compiled: Compiled, loaded:
 def _try(engine: engines.Engine, path: Path) -> None:
     """A token's logits, thrown away: what can't compute one is damaged, whatever its weights look like."""
     try:
-        logits = engine.logits([0])
+        logits = np.stack([engine.logits([0], adapter) for adapter in engine.adapters])
     except PrecisionOverflow as error:
         raise error.at(str(path)) from None
     if not np.isfinite(logits).all():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from assay.errors import RequestError
 from assay.kernels.sizes import POSITIONS
@@ -27,6 +29,7 @@ class Options:
     threads: int = 1
     guesses: bool = True
     prefix_cache: bool = True
+    adapters: Mapping[str, str | Path] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.activations not in ACTIVATIONS:
@@ -42,6 +45,10 @@ class Options:
             if value is not None:
                 integer(name, value, low, high)
         integer("threads", self.threads, 1, MOST_THREADS)
+        named = isinstance(self.adapters, Mapping) and all(type(name) is str for name in self.adapters)
+        if not named:
+            want = "names, each with its folder"
+            raise RequestError("no adapters", place="adapters", want=want, got=repr(self.adapters)[:80])
         for name in ("guesses", "prefix_cache"):
             if type(value := getattr(self, name)) is not bool:
                 got = repr(value)[:80]

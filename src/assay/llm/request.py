@@ -23,7 +23,7 @@ class Sampling:
 
     `temperature` 0 takes the likeliest token. `top_k` 0, `min_p` 0, `typical_p` 1 and `top_p` 1 keep all
     candidates. `seed` None is drawn when the request is admitted. `max_tokens` None goes on to the end of the
-    context. `stop` is one string or several.
+    context. `stop` is one string or several. `adapter` is one of those that the model was loaded with.
 
     Logits x are changed before any token is chosen, greedily too: `repetition_penalty` divides x > 0 of a
     token that is in the prompt or the output, and multiplies any other such x; `frequency_penalty` is taken
@@ -44,6 +44,7 @@ class Sampling:
     logit_bias: Mapping[int, float] = field(default_factory=dict, hash=False)
     seed: int | None = None
     stop: str | Sequence[str] = field(default=())
+    adapter: str | None = None
 
     def __post_init__(self) -> None:
         if self.max_tokens is not None:
@@ -91,3 +92,4 @@ class SamplingFields(TypedDict, total=False):
     logit_bias: Mapping[int, float]
     seed: int | None
     stop: str | Sequence[str]
+    adapter: str | None

@@ -21,11 +21,11 @@ from assay.llm.identity import Identity
 FORM = "assay.session"
 
 
-def save(path: Path, engine: Engine, tokens: list[int], identity: Identity) -> int:
-    """Write what the cache holds of `tokens` and return how many these are. Raises RequestError when it holds
-    nothing of them.
+def save(path: Path, engine: Engine, tokens: list[int], identity: Identity, adapter: str | None) -> int:
+    """Write what the cache holds of `tokens` with this adapter and return how many these are. Raises
+    RequestError when it holds nothing of them.
     """
-    pages, count = engine.prefixes.find(engine.root, tokens, len(tokens))
+    pages, count = engine.prefixes.find(engine.rooted(adapter), tokens, len(tokens))
     if not count:
         raise RequestError("nothing of this prompt is in the cache", place="prompt", hint="generate from it")
     stored = np.array(tokens[:count], np.int32)
@@ -43,6 +43,7 @@ def save(path: Path, engine: Engine, tokens: list[int], identity: Identity) -> i
             "general.architecture": FORM,
             **metadata,
             "session.model": identity.digest(),
+            "session.adapter": engine.adapters[adapter].hex(),
             "session.data": data.hexdigest(),
             "session.tokens": stored,
         },
@@ -62,6 +63,11 @@ def restore(path: Path, engine: Engine, identity: Identity) -> int:
             if got != want:
                 place = f"{path} › key {key!r}"
                 raise FormatError("a session of another kind", place=place, want=want[:200], got=got[:200])
+        digest, adapters = file.expect("session.adapter", str), engine.adapters.items()
+        adapter = [name for name, known in adapters if known.hex() == digest]
+        if not adapter:
+            place, want = f"{path} › key 'session.adapter'", "an adapter that the model was loaded with"
+            raise FormatError("a session of another adapter", place=place, want=want, got=digest[:80])
         tokens = _tokens(file, engine)
         memory = [
             _pages(file, name, engine, -(-len(tokens) // PAGE)) for name in engine.executor.graph.states
@@ -71,7 +77,7 @@ def restore(path: Path, engine: Engine, identity: Identity) -> int:
             data.update(raw.data)
         if data.hexdigest() != file.expect("session.data", str):
             raise FormatError("a session's data are damaged", place=str(path), hint="save it again")
-        engine.fill(tokens, memory)
+        engine.fill(tokens, memory, adapter[0])
     return len(tokens)
 
 

@@ -31,6 +31,8 @@ class Source(Protocol):
     path: Path
     model: Decoder
     weights: Weights
+    modules: dict[str, Part]
+    """Where weights lie in a folder, whatever this is: what adapters are named after."""
 
     def tokenizer(self) -> Tokenizer: ...
 
@@ -57,6 +59,8 @@ class _Gguf:
         self.path, self._file = file.path, file
         self.model, parts, found = from_gguf(file)
         self.weights = _held(file, found, self.model, parts, str(file.path))
+        name = file.expect("general.architecture", str)
+        self.modules = architecture.find(name, str(file.path)).parts(self.model)
         _check_tokens(file, self.model.vocabulary)
         self.release = file.release
 
@@ -80,7 +84,7 @@ class _Folder:
         kind = architecture.find(name, f"{path} › config.json › model_type")
         self.model = kind.from_config(config, path.resolve().name)
         found = {name: info for name, info in files.tensors.items() if not name.endswith(kind.ignored)}
-        parts = kind.parts(self.model)
+        parts = self.modules = kind.parts(self.model)
         if self.model.tied:
             found.pop("lm_head.weight", None)  # some files hold the token table twice
         self.weights = _held(files, found, self.model, parts, str(path))

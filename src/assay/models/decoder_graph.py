@@ -5,6 +5,7 @@ everything between.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,13 +25,24 @@ def computed(model: Decoder) -> Mapping[str, NDArray[np.generic]]:
     return {_table(model, rope): frequencies(rope) for rope in model.ropes if rope}
 
 
-def graph(model: Decoder, dtypes: Mapping[str, DType], cache: DType, pages: int, table: int) -> Graph:
+Lora = Mapping[str, NDArray[np.float32]]
+
+
+def graph(
+    model: Decoder,
+    dtypes: Mapping[str, DType],
+    cache: DType,
+    pages: int,
+    table: int,
+    lora: Lora = MappingProxyType({}),
+) -> Graph:
     """One step: T tokens of S sequences with at most `table` pages each, logits and a sampled token for R of
     the rows, A of which have their logits adjusted by E entries.
 
-    `dtypes` has each weight's element type; the cache is `pages` pages of `cache` elements.
+    `dtypes` has each weight's element type; the cache is `pages` pages of `cache` elements. `lora` are the
+    adapters' weights (see adapters.py): with them each token says which one it has.
     """
-    return _Step(model, dtypes, cache, pages, table).graph()
+    return _Step(model, dtypes, cache, pages, table, lora).graph()
 
 
 def _table(model: Decoder, rope: Rope) -> str:
@@ -43,13 +55,14 @@ class _Step:
     """The graph while it is built."""
 
     def __init__(
-        self, model: Decoder, dtypes: Mapping[str, DType], cache: DType, pages: int, table: int
+        self, model: Decoder, dtypes: Mapping[str, DType], cache: DType, pages: int, table: int, lora: Lora
     ) -> None:
         b = self.b = Builder(model.name)
         self.model, self.dtypes, self.cache, self.pages = model, dtypes, cache, pages
         self.wanted = weights(model)
         self.tokens, self.positions = b.input("tokens", I32, "T"), b.input("positions", I32, "T")
         self.slots = b.input("slots", I32, "T")
+        self.lora, self.adapter = lora, b.input("adapter", I32, "T") if lora else ""
         self.batch = (
             b.input("spans", I32, "S + 1"),
             b.input("pasts", I32, "S"),
@@ -136,12 +149,17 @@ class _Step:
         return self._linear(active, f"{at}.ffn_down")
 
     def _linear(self, x: str, name: str) -> str:
-        """A linear map, with its bias where it has one; the part's name is the value's."""
-        bias = f"{name}.bias"
-        if bias not in self.wanted:
-            return self.b.op("linear", x, self._weight(f"{name}.weight"), name=name, output=name)
-        mapped = self.b.op("linear", x, self._weight(f"{name}.weight"), name=name, output=f"{name}.map")
-        return self.b.op("bias", mapped, self._weight(bias), name=bias, output=name)
+        """A linear map, with its bias and its adapters where it has some; the part's name is the value's."""
+        b, bias, maps = self.b, f"{name}.bias", [f"{name}.lora_a", f"{name}.lora_b"]
+        base = f"{name}.base" if maps[0] in self.lora else name
+        y = f"{name}.map" if bias in self.wanted else base
+        b.op("linear", x, self._weight(f"{name}.weight"), name=name, output=y)
+        if bias in self.wanted:
+            b.op("bias", y, self._weight(bias), name=bias, output=base)
+        if maps[0] in self.lora:
+            added = [b.weight(each, F32, *self.lora[each].shape) for each in maps]
+            b.op("lora", base, x, self.adapter, *added, name=f"{name}.lora", output=name)
+        return name
 
     def _norm(self, x: str, name: str, output: str = "") -> str:
         weights = [self._weight(f"{name}.weight")]

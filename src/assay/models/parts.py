@@ -79,6 +79,10 @@ class Weights:
     ) -> None:
         self._file, self._parts, self._wanted, self._computed = file, parts, wanted, computed
 
+    def beside(self, more: Mapping[str, NDArray[np.generic]]) -> Weights:
+        """These, and more that no file of the model holds."""
+        return Weights(self._file, self._parts, self._wanted, {**self._computed, **more})
+
     @property
     def dtypes(self) -> dict[str, DType]:
         """Each weight's element type in the graph."""
@@ -90,7 +94,7 @@ class Weights:
     def raw(self, name: str) -> NDArray[np.uint8]:
         """The bytes of a weight, in the order of its rows."""
         if name in self._computed:
-            return self._computed[name].view(np.uint8)
+            return self._computed[name].reshape(-1).view(np.uint8)
         part, shape = self._parts[name], self._wanted[name].shape
         info, raw = self._file.tensors[part.source], self._file.raw(part.source)
         if part.turned:

@@ -12,7 +12,7 @@ from assay.ops.record import check_record
 
 FAMILIES = (
     "embedding", "linear", "norm", "elementwise", "rotary",
-    "cache", "attention", "quantize", "select", "adjust", "sample",
+    "cache", "attention", "quantize", "select", "adjust", "sample", "lora",
 )  # fmt: skip
 """Modules of assay.ops that register operators when they are imported."""
 

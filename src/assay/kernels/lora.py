@@ -1,0 +1,45 @@
+"""What adapters of low rank add to linear maps: two products for each row that has one."""
+
+from __future__ import annotations
+
+from assay.kernels.panels import DEPTH
+from assay.kernels.share import first_row
+from assay.simd.device import device
+from assay.simd.memory import get_f32, get_i32, get_i64, load, load_part, store_part
+from assay.simd.vector import fma, splat
+
+
+@device
+def _sums(x, w, k, n, column):
+    """Σ_i x[i] · w[i, column …] for up to 16 columns of w[K, N]: by fma, i ascending in blocks of 256 from
+    zero, and the blocks in order (numerics.md, rule 8).
+    """
+    count = min(16, n - column)
+    total = splat(0.0)
+    for depth in range(0, k, DEPTH):
+        block = splat(0.0)
+        for i in range(depth, min(depth + DEPTH, k)):
+            at = w + 4 * (n * i + column)
+            row = load(at) if count == 16 else load_part(at, count)
+            block = fma(splat(get_f32(x + 4 * i)), row, block)
+        total = block if depth == 0 else total + block
+    return total
+
+
+def lora(args, tid, nthreads):
+    """(base, x, adapter, a, b, y, T, K, N, R, scratch, its stride)"""
+    base, x, adapter = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
+    a, b, y, rows = get_i64(args + 32), get_i64(args + 40), get_i64(args + 48), get_i64(args + 56)
+    k, n, r = get_i64(args + 64), get_i64(args + 72), get_i64(args + 80)
+    inner = get_i64(args + 88) + get_i64(args + 96) * tid
+    for row in range(first_row(rows, tid, nthreads), first_row(rows, tid + 1, nthreads)):
+        which = get_i32(adapter + 4 * row)
+        for column in range(0, r if which >= 0 else 0, 16):
+            sums = _sums(x + 4 * k * row, a + 4 * k * r * which, k, r, column)
+            store_part(inner + 4 * column, sums, min(16, r - column))
+        for column in range(0, n, 16):
+            count, place = min(16, n - column), 4 * (n * row + column)
+            value = load_part(base + place, count)
+            if which >= 0:
+                value = value + _sums(inner, b + 4 * r * n * which, r, n, column)
+            store_part(y + place, value, count)

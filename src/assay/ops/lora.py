@@ -1,0 +1,75 @@
+"""Adapters of low rank (LoRA): what is added to a linear map's rows, to each row its own."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from assay.ops import operator as op
+from assay.ops.registry import register
+from assay.tensor.dtype import F32, I32
+
+
+def _reference(inputs: op.Arrays, attributes: op.Attributes) -> op.Arrays:
+    base, x, adapter, a, b = inputs
+    y, wide = base.astype(np.float64), x.astype(np.float64)
+    for row in np.flatnonzero(adapter.astype(np.int64) >= 0):
+        y[row] += wide[row] @ a[adapter[row]].astype(np.float64) @ b[adapter[row]].astype(np.float64)
+    return (y,)
+
+
+def _terms(inputs: op.Arrays, attributes: op.Attributes) -> op.Arrays:
+    base, x, adapter, *maps = inputs
+    return _reference([np.abs(base), np.abs(x), adapter, *map(np.abs, maps)], attributes)
+
+
+def _cases(rng: np.random.Generator) -> list[op.Case]:
+    cases = []
+    for t, k, n, r in ((1, 32, 33, 4), (5, 288, 70, 17), (9, 600, 40, 8), (2, 64, 16, 300)):
+        base, x = (rng.normal(0, 1, (t, size)).astype(np.float32) for size in (n, k))
+        a, b = (rng.normal(0, 0.5, shape).astype(np.float32) for shape in ((3, k, r), (3, r, n)))
+        adapter = (np.arange(t, dtype=np.int32) + 3) % 4 - 1
+        cases.append(op.Case.of(base, x, adapter, a, b, name=f"{t}×{k}×{n}, rank {r}"))
+    return cases
+
+
+register(
+    op.Operator(
+        name="lora",
+        summary="Adds to each row of a linear map what its adapter of low rank makes of the map's input.",
+        formula=(
+            "y[t, n] = base[t, n] + Σ_r (Σ_k x[t, k] · a[g, k, r]) · b[g, r, n] with g = adapter[t]; "
+            "y[t] = base[t] where g is −1"
+        ),
+        inputs=(
+            op.Port("base", (F32,), "T N", "what the map gives"),
+            op.Port("x", (F32,), "T K", "the map's input"),
+            op.Port("adapter", (I32,), "T", "which adapter a row has, −1 for none; below G"),
+            op.Port("a", (F32,), "G K R", "each adapter's A, transposed"),
+            op.Port("b", (F32,), "G R N", "each adapter's B, transposed, with its scale"),
+        ),
+        outputs=(op.Port("y", (F32,), "T N", "adapted rows"),),
+        reference=_reference,
+        exactness=op.Exactness(
+            "ulp",
+            op.Bound("(K + R) / 128 + 515", lambda dims: (dims["K"] + dims["R"]) / 128 + 515),
+            "in each of two products at most 256 roundings in a block of 256, each of 2⁻²⁴ of its terms, and "
+            "one for each block; one for the sum; the rest is for what roundings do to each other",
+            _terms,
+        ),
+        kernels=(
+            op.Kernel(
+                "lora.lora",
+                "base x adapter a b y T K N R scratch",
+                scratch=lambda site: 4 * site.integer("R"),
+                rows="T",
+            ),
+        ),
+        cases=_cases,
+        numerics=(
+            "Both sums are by fma in ascending order inside blocks of 256, from zero; the blocks are added "
+            "in order.",
+            "The sum over r is added to base; rows without an adapter are base's bits.",
+        ),
+        not_differentiable={"adapter": "numbers of adapters"},
+    )
+)
