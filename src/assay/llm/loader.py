@@ -97,10 +97,11 @@ def _load(path: Path, options: Options, device: Cpu, compiled: Compiled, loaded:
             for name, folder in options.adapters.items()
         }
         lora = stacked([*adapters.values()])
+        source.weights.computed |= lora
         made = design(source, options, lora)
         weights: dict[str, Buffer] = {}
         executor = _executor(made.graph, device, weights, compiled)
-        buffers, packs = lay_out(made.graph, source.weights.beside(lora), device)
+        buffers, packs = lay_out(made.graph, source.weights, device)
         weights.update(buffers)
         # Repacking is native code, so the interpreter is free for the tokenizer meanwhile.
         with ThreadPoolExecutor(1, "assay-load") as beside:

@@ -27,13 +27,13 @@ from assay.models.shape import GREATEST, MOST
 Floats = NDArray[np.float32]
 CONFIG, WEIGHTS, PREFIX = "adapter_config.json", "adapter_model.safetensors", "base_model.model."
 CONFIG_LIMIT = 1 << 20
-READ = ("peft_type", "r", "lora_alpha", "use_rslora", "target_modules", "bias", "init_lora_weights")
-ASIDE = (
-    "auto_mapping", "base_model_name_or_path", "exclude_modules", "fan_in_fan_out", "inference_mode",
-    "layers_pattern", "layers_to_transform", "lora_dropout", "megatron_core", "peft_version",
-    "qalora_group_size", "revision", "task_type",
+KNOWN = (
+    "auto_mapping", "base_model_name_or_path", "bias", "exclude_modules", "fan_in_fan_out", "inference_mode",
+    "init_lora_weights", "layers_pattern", "layers_to_transform", "lora_alpha", "lora_dropout",
+    "megatron_core", "peft_type", "peft_version", "qalora_group_size", "r", "revision", "target_modules",
+    "task_type", "use_rslora",
 )  # fmt: skip
-"""What a config says of training, or what the tensors' names say too. Any other key must be empty."""
+"""Keys that are read, or are of training, or say what the tensors' names say. Any other one must be empty."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,8 @@ class Adapter:
     @cached_property
     def digest(self) -> bytes:
         """SHA-256 of all of it."""
-        found = sha256()
-        for name, maps in self.maps.items():
-            for each in maps:
-                found.update(f"{name} {each.shape}".encode() + each.tobytes())
-        return found.digest()
+        named = [(name, each) for name, maps in self.maps.items() for each in maps]
+        return sha256(b"".join(f"{name} {a.shape}".encode() + a.tobytes() for name, a in named)).digest()
 
 
 def read_adapter(folder: Path, model: Decoder, modules: Mapping[str, Part]) -> Adapter:
@@ -59,32 +56,30 @@ def read_adapter(folder: Path, model: Decoder, modules: Mapping[str, Part]) -> A
     FormatError for what isn't a plain LoRA of linear maps in the model's blocks.
     """
     fields = read_json(member(folder, CONFIG), CONFIG_LIMIT)
-    config = Config(fields, f"{folder} › {CONFIG}")
+    config, place = Config(fields, f"{folder} › {CONFIG}"), f"{folder} › {WEIGHTS}"
     rank, scale = _settings(config, fields)
-    wanted, keys = dict[str, Wanted](), dict[str, tuple[str, str]]()
+    shapes = {name: want.shape for name, want in weights(model).items() if name.startswith("blk.")}
+    wanted, maps = dict[str, Wanted](), dict[str, tuple[Floats, Floats]]()
     with open_safetensors(member(folder, WEIGHTS)) as file:
-        for name, want in weights(model).items():
-            if not name.startswith("blk.") or len(want.shape) != 2:
-                continue
-            part, (n, k) = modules[name], want.shape
-            stem = PREFIX + part.source.removesuffix(".weight")
+        pairs = {}
+        for name, (n, k) in ((name, shape) for name, shape in shapes.items() if len(shape) == 2):
+            stem = PREFIX + modules[name].source.removesuffix(".weight")
             pair = f"{stem}.lora_A.weight", f"{stem}.lora_B.weight"
             if not file.tensors.keys().isdisjoint(pair):
-                keys[name] = pair
-                shapes = (rank, k), (part.total or n, rank)
-                wanted |= {key: Wanted(shape, VECTORS) for key, shape in zip(pair, shapes, strict=True)}
-        hold(file.tensors, wanted, f"{folder} › {WEIGHTS}")
+                pairs[name] = pair
+                wanted[pair[0]] = Wanted((rank, k), VECTORS)
+                wanted[pair[1]] = Wanted((modules[name].total or n, rank), VECTORS)
+        hold(file.tensors, wanted, place)
         if not wanted:
-            raise FormatError("an adapter that changes nothing", place=f"{folder} › {WEIGHTS}")
+            raise FormatError("an adapter that changes nothing", place=place)
         targets = fields.get("target_modules")
         for target in targets if isinstance(targets, list) else ():
             if not any(key.endswith(f".{target}.lora_A.weight") for key in wanted):
                 raise config.error("target_modules", "names of modules that there are tensors for", target)
-        maps = {}
-        for name, (a, b) in keys.items():
-            first, rows = modules[name].first, weights(model)[name].shape[0]
-            scaled = _values(file, b, scale)[first : first + rows]
-            maps[name] = (_values(file, a), np.ascontiguousarray(_ordered(scaled, name, model)))
+        for name, (a, b) in pairs.items():
+            first = modules[name].first
+            up = _values(file, b, scale)[first : first + shapes[name][0]]
+            maps[name] = _values(file, a), np.ascontiguousarray(_ordered(up, name, model))
     return Adapter(maps)
 
 
@@ -110,7 +105,7 @@ def _settings(config: Config, fields: Mapping[str, JsonValue]) -> tuple[int, np.
     config.choice("peft_type", ("LORA",))
     config.choice("bias", ("none",), "none")
     for name, value in fields.items():
-        if value and name not in (*READ, *ASIDE):
+        if value and name not in KNOWN:
             raise config.error(name, "none", value, "an adapter of a kind that isn't supported")
     initial = fields.get("init_lora_weights")
     if initial not in (None, True, False, "gaussian", "orthogonal", "eva"):

@@ -77,11 +77,7 @@ class Weights:
         wanted: Mapping[str, Wanted],
         computed: Mapping[str, NDArray[np.generic]],
     ) -> None:
-        self._file, self._parts, self._wanted, self._computed = file, parts, wanted, computed
-
-    def beside(self, more: Mapping[str, NDArray[np.generic]]) -> Weights:
-        """These, and more that no file of the model holds."""
-        return Weights(self._file, self._parts, self._wanted, {**self._computed, **more})
+        self._file, self._parts, self._wanted, self.computed = file, parts, wanted, dict(computed)
 
     @property
     def dtypes(self) -> dict[str, DType]:
@@ -93,8 +89,8 @@ class Weights:
 
     def raw(self, name: str) -> NDArray[np.uint8]:
         """The bytes of a weight, in the order of its rows."""
-        if name in self._computed:
-            return self._computed[name].reshape(-1).view(np.uint8)
+        if name in self.computed:
+            return self.computed[name].reshape(-1).view(np.uint8)
         part, shape = self._parts[name], self._wanted[name].shape
         info, raw = self._file.tensors[part.source], self._file.raw(part.source)
         if part.turned:
