@@ -5,7 +5,7 @@ from __future__ import annotations
 from assay.kernels.panels import DEPTH
 from assay.kernels.share import first_row
 from assay.simd.device import device
-from assay.simd.memory import get_f32, get_i32, get_i64, load, load_part, store_part
+from assay.simd.memory import get_f32, get_i32, load, load_part, store_part, words
 from assay.simd.vector import fma, splat
 
 
@@ -28,10 +28,8 @@ def _sums(x, w, k, n, column):
 
 def lora(args, tid, nthreads):
     """(base, x, adapter, a, b, y, T, K, N, R, scratch, its stride)"""
-    base, x, adapter = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
-    a, b, y, rows = get_i64(args + 32), get_i64(args + 40), get_i64(args + 48), get_i64(args + 56)
-    k, n, r = get_i64(args + 64), get_i64(args + 72), get_i64(args + 80)
-    inner = get_i64(args + 88) + get_i64(args + 96) * tid
+    base, x, adapter, a, b, y, rows, k, n, r, scratch, stride = words(args, 12)
+    inner = scratch + stride * tid
     for row in range(first_row(rows, tid, nthreads), first_row(rows, tid + 1, nthreads)):
         which = get_i32(adapter + 4 * row)
         for column in range(0, r if which >= 0 else 0, 16):
