@@ -188,10 +188,32 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
         (
             (
                 "kernels/sample.py",
-                "mass = weigh(x, n, greatest, ONE / temperature, weights)",
-                "mass = weigh(x, n, greatest, temperature, weights)",
+                "mass = weigh(y, n, greatest, ONE / temperature, space)",
+                "mass = weigh(y, n, greatest, temperature, space)",
             ),
+            ("kernels/sample.py", "mass = drop(weights, min_p, n, weights, n)", "mass = mass"),
+            ("kernels/sample.py", "before < other < entry", "before <= other < entry"),
+            ("kernels/sample.py", "(v > low) | ((v == low) & before)", "(v > low)"),
         ),
+    ),
+    (
+        _kernels("adjust"),
+        (
+            ("kernels/adjust.py", "x / repetition, x * repetition", "x * repetition, x / repetition"),
+            ("kernels/adjust.py", "select(count > splat_i32(0),", "select(count >= splat_i32(0),"),
+        ),
+    ),
+    (
+        "tests/llm/test_constraints.py",
+        (
+            ("llm/bad_words.py", "range(1, len(word))", "range(2, len(word))"),
+            ("llm/controls.py", "len(output) < self._least", "len(output) <= self._least"),
+            ("llm/grammar.py", "if name not in KEYWORDS:", "if name in KEYWORDS - KEYWORDS:"),
+        ),
+    ),
+    (
+        "tests/llm/test_sampling.py",
+        (("llm/controls.py", "_count(counts, guesses)", "_count(counts, guesses[1:])"),),
     ),
     (
         "tests/kernels/test_sample.py",

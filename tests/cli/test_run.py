@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
+
+from assay.cli import options, run
+from assay.llm.request import Sampling
 
 PROMPT = "Name three primary colors."
 
@@ -115,3 +119,15 @@ def test_a_model_without_a_template_names_the_option(cli, loaded, monkeypatch) -
     monkeypatch.setattr(loaded, "template", None)
     outcome = cli("run", "smollm2", PROMPT)
     assert outcome.code == 2 and "--raw" in outcome.err
+
+
+def test_options_of_sampling_reach_the_request(tmp_path: Path) -> None:
+    """Each option of the table, and those that may be repeated, as fields of Sampling."""
+    schema = tmp_path / "schema.json"
+    schema.write_text('{"type": "object"}')
+    line = "run m p --min-p 0.1 --typical-p 0.9 --repetition-penalty 1.1 --presence-penalty -1 --min-tokens 0"
+    line += f" --frequency-penalty 0.5 --logit-bias 42:-100 --logit-bias 7:1.5 --json-schema {schema}"
+    fields = options.sampling(run.COMMAND.parser().parse_args(line.split()[1:]))
+    assert fields["logit_bias"] == {42: -100.0, 7: 1.5} and fields["json_schema"] == '{"type": "object"}'
+    assert fields["presence_penalty"] == -1 and fields["min_p"] == 0.1 and "bad_words" not in fields
+    assert "temperature" not in fields and Sampling(**fields).typical_p == 0.9

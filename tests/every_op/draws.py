@@ -13,7 +13,7 @@ from assay.graph.graph import AttributeValue, ValueType
 from assay.kernels.sizes import PAGE
 from assay.ops.operator import Array, Attribute, Case, Operator
 from assay.ops.pattern import parse
-from assay.ops.sample import BORDER, margin
+from assay.ops.sample import BORDER, drawn
 from assay.ops.weights import random_weight
 from assay.tensor.dtype import DType
 
@@ -57,10 +57,6 @@ def _slots(rng: np.random.Generator, shape: tuple[int, ...], dims: Mapping[str, 
     return rng.permutation(PAGE * dims["pages"])[: shape[0]].astype(np.int32)
 
 
-def _spans(rng: np.random.Generator, shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
-    return np.sort(rng.integers(0, dims["E"] + 1, shape, dtype=np.int32))
-
-
 VALUES: dict[tuple[str, str], Values] = {
     ("embedding", "tokens"): _below("V"),
     ("gather_rows", "rows"): lambda rng, shape, dims: rng.integers(-1, dims["T"] + 1, shape, dtype=np.int32),
@@ -72,11 +68,8 @@ VALUES: dict[tuple[str, str], Values] = {
     ("linear_quantized", "scale"): lambda rng, shape, dims: rng.uniform(0, 1, shape).astype(np.float32),
     ("linear_quantized", "sum"): lambda rng, shape, dims: np.zeros(shape, np.int32),
     ("adjust", "asking"): _below("R"),
-    ("adjust", "spans"): _spans,
-    ("adjust", "tokens"): _below("V"),
     ("adjust", "counts"): lambda rng, shape, dims: rng.integers(-1, 5, shape, dtype=np.int32),
     ("adjust", "penalties"): lambda rng, shape, dims: rng.uniform(0.3, 2, shape).astype(np.float32),
-    ("adjust", "allowed"): lambda rng, shape, dims: rng.integers(-(2**31), 2**31, shape, dtype=np.int32),
     ("sample", "source"): lambda rng, shape, dims: rng.integers(-1, dims["A"], shape, dtype=np.int32),
     ("sample", "min_p"): lambda rng, shape, dims: rng.choice(np.float32([0, 0.03, 1]), shape),
     ("sample", "typical_p"): lambda rng, shape, dims: rng.choice(np.float32([1, 0.4]), shape),
@@ -116,8 +109,6 @@ def _generic(draw: st.DrawFn, operator: Operator) -> Case:
     dims = {name: value for name, value in attributes.items() if type(value) is int}
     for name in sorted(names - dims.keys()):
         size = draw(SIZES.get((operator.name, name), st.integers(1, 40)))
-        if (operator.name, name) == ("adjust", "W"):
-            size = -(-dims["V"] // 32)
         unit = max(1, block // elements) if name == along else 1
         dims[name] = -(-size // unit) * unit
     types, arrays = [], []
@@ -148,20 +139,9 @@ def _with_sums(case: Case) -> Case:
 def _off_borders(case: Case) -> Case:
     """Rows whose draw is so near to a border that reference and kernel may differ become greedy."""
     for row in range(len(case.inputs[0])):
-        if margin(case.inputs, row) <= BORDER:
+        if drawn(case.inputs, row)[1] <= BORDER:
             case.inputs[3][row] = 0
     return case
-
-
-def _no_token_twice(case: Case) -> Case:
-    """Each span of entries keeps the first of each token."""
-    inputs = list(case.inputs)
-    spans, tokens = inputs[2].copy(), inputs[3]
-    for span in spans:
-        seen = tokens[span[0] : span[1]].tolist()
-        span[1] = span[0] + next((n for n in range(len(seen)) if seen[n] in seen[:n]), len(seen))
-    inputs[2] = spans
-    return Case(tuple(inputs), case.types, case.attributes, case.name)
 
 
 def _attention(draw: st.DrawFn, operator: Operator) -> Case:
@@ -206,5 +186,5 @@ def drawn_cases(draw: st.DrawFn, operator: Operator) -> Case:
     if operator.name == "attention":
         return _attention(draw, operator)
     case = _generic(draw, operator)
-    finish = {"linear_quantized": _with_sums, "sample": _off_borders, "adjust": _no_token_twice}
+    finish = {"linear_quantized": _with_sums, "sample": _off_borders}
     return finish[operator.name](case) if operator.name in finish else case

@@ -199,7 +199,6 @@ BREACHES: dict[tuple[str, int], tuple[dict[int, tuple[int, ...]], Attributes]] =
     ("attention", 1): ({}, {"causal": False, "window": 8}),
     ("attention", 2): ({0: (5, 16), 1: (7, 2, 8, 64), 2: (7, 2, 64, 8)}, {"heads": 2}),
     ("rotary", 0): ({0: (4, 32), 1: (4, 34)}, {"heads": 1, "head_dim": 32}),
-    ("adjust", 0): ({7: (1, 2)}, {}),
     ("sample", 0): ({0: (3, 2**22 + 1), 1: (1, 2**22 + 1)}, {}),
 }
 """For each relation, how a case is changed so that nothing else is broken."""

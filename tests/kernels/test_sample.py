@@ -201,7 +201,7 @@ def test_the_reference_agrees_but_at_borders() -> None:
     tokens, logprob = sample(logits, temperature, 200, top_p, 5, 0, np.arange(300))
     apart = 0
     for row in range(300):
-        token, margin = choose(logits[row], temperature, 200, top_p, uniform(5, 0, row))
+        token, margin = choose(logits[row], temperature, 200, 0.0, 1.0, top_p, draw=uniform(5, 0, row))
         assert token == tokens[row] or margin < BORDER
         apart += margin > BORDER
     assert apart > 280

@@ -312,7 +312,7 @@ def test_a_draw_is_that_of_its_seed_and_absolute_position(small: Small) -> None:
     logits = engine.logits(sequence.tokens)
     for position in range(3, sequence.length):
         draw = uniform(2**40 + 7, 0, position)
-        assert choose(logits[position - 1], 1.5, 0, 1.0, draw)[0] == sequence.tokens[position]
+        assert choose(logits[position - 1], 1.5, 0, 0.0, 1.0, 1.0, draw=draw)[0] == sequence.tokens[position]
 
 
 def test_an_end_token_ends(small: Small) -> None:

@@ -49,11 +49,21 @@ def test_uniform_takes_words_of_seed_choice_and_position() -> None:
 def test_choose_by_hand() -> None:
     logits = np.log(np.array([1, 4, 2, 1], np.float32))  # candidates 1, 2, 0, 3 with 1/2, 1/4, 1/8, 1/8
     taken = [
-        choose(logits, 1.0, 0, 1.0, draw)[0] for draw in (0, 0.49, 0.51, 0.74, 0.76, 0.874, 0.876, 0.999)
+        choose(logits, 1.0, 0, 0.0, 1.0, 1.0, draw=draw)[0]
+        for draw in (0, 0.49, 0.51, 0.74, 0.76, 0.874, 0.876, 0.999)
     ]
     assert taken == [1, 1, 2, 2, 0, 0, 3, 3]
-    assert choose(logits, 0.0, 0, 1.0, 0.9) == (1, np.inf)
-    assert {choose(logits, 1.0, 2, 1.0, draw)[0] for draw in np.linspace(0, 0.999, 50)} == {1, 2}
-    assert {choose(logits, 1.0, 0, 0.8, draw)[0] for draw in np.linspace(0, 0.999, 50)} == {1, 2, 0}
-    token, margin = choose(logits, 1.0, 0, 1.0, 0.6)
+    assert choose(logits, 0.0, 0, 0.0, 1.0, 1.0, draw=0.9) == (1, np.inf)
+    # p is 1/2, 1/4, 1/8, 1/8: the entropy is 1.75 bits, and the second is nearest to it, then the first.
+    for settings, kept in (
+        ((2, 0.0, 1.0, 1.0), {1, 2}),
+        ((0, 0.0, 1.0, 0.8), {1, 2, 0}),
+        ((0, 0.4, 1.0, 1.0), {1, 2}),
+        ((0, 0.0, 0.2, 1.0), {2}),
+        ((0, 0.0, 0.7, 1.0), {1, 2}),
+        ((0, 0.0, 0.2, 0.9), {2}),
+    ):
+        draws = np.linspace(0, 0.999, 50)
+        assert {choose(logits, 1.0, *settings, draw=draw)[0] for draw in draws} == kept, settings
+    token, margin = choose(logits, 1.0, 0, 0.0, 1.0, 1.0, draw=0.6)
     assert token == 2 and margin == pytest.approx(0.1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from assay.cli.command import Parser, near
@@ -52,7 +53,15 @@ def bias(text: str) -> tuple[int, float]:
     return whole(0)(token), number(amount)
 
 
-SAMPLING: tuple[tuple[str, Callable[[str], float], str, str], ...] = (
+def content(text: str) -> str:
+    """A type of argument: a file, of which the text is wanted."""
+    try:
+        return Path(text).read_text(encoding="utf-8")
+    except (OSError, UnicodeError):
+        raise wrong("not a file that can be read", "a text file", text) from None
+
+
+SAMPLING: tuple[tuple[str, Callable[[str], object], str, str], ...] = (
     ("temperature", number, "X", "0 takes the likeliest token, more varies (default: 0)"),
     ("top_k", whole(0), "N", "draw from the N likeliest (0: all)"),
     ("min_p", number, "X", "draw from those at least X times as likely as the likeliest"),
@@ -61,8 +70,11 @@ SAMPLING: tuple[tuple[str, Callable[[str], float], str, str], ...] = (
     ("repetition_penalty", number, "X", "above 1: avoid what was in the prompt or the answer"),
     ("presence_penalty", number, "X", "-2 to 2: avoid tokens that were in the answer"),
     ("frequency_penalty", number, "X", "-2 to 2: avoid them more the more often they were"),
+    ("min_tokens", whole(0), "N", "don't end before the answer has N tokens"),
+    ("json_schema", content, "FILE", "hold the answer to this JSON schema"),
+    ("regex", str, "RE", "hold the answer to this regular expression"),
 )
-"""Numbers that are fields of `Sampling`, how they are read, and what they mean."""
+"""Fields of `Sampling`, how they are read, and what they mean."""
 
 
 def one_of(names: Sequence[str]) -> Callable[[str], str]:
@@ -133,6 +145,7 @@ def add_sampling(parser: Parser, max_tokens: int) -> None:
         metavar="ID:X",
         help="add X, -100 to 100, to this token's logit; may be repeated",
     )
+    parser.add_argument("--bad-word", action="append", metavar="TEXT", help="never say this; may be repeated")
     parser.add_argument("--seed", type=whole(0), metavar="N", help="same seed, same answer (default: drawn)")
     parser.add_argument(
         "--stop", action="append", default=[], metavar="TEXT", help="end where this appears; may be repeated"
@@ -145,8 +158,8 @@ def sampling(arguments: argparse.Namespace) -> SamplingFields:
 
     names = ("max_tokens", "seed", "stop", *(name for name, *_ in SAMPLING))
     given = {name: getattr(arguments, name) for name in names}
-    if arguments.logit_bias:
-        given["logit_bias"] = dict(arguments.logit_bias)
+    given["logit_bias"] = dict(arguments.logit_bias) if arguments.logit_bias else None
+    given["bad_words"] = arguments.bad_word
     fields = cast("SamplingFields", {name: value for name, value in given.items() if value is not None})
     try:
         Sampling(**fields)

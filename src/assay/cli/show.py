@@ -53,7 +53,7 @@ def _plans(graph: Graph) -> Iterator[Plan]:
 
     compiler = Compiler(graph)
     for tokens in STEPS:
-        yield compiler.plan({"T": tokens, "S": 1, "R": 1, "A": 0, "E": 0})
+        yield compiler.plan({"T": tokens, "S": 1, "R": 1, "A": 0})
 
 
 def _figures(plan: Plan) -> dict[str, object]:

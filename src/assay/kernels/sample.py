@@ -28,6 +28,7 @@ from assay.simd.memory import (
     put_i32,
     put_i64,
     store,
+    words,
 )
 from assay.simd.vector import any_lane, lane_numbers, select, splat, splat_i32, tree_max
 
@@ -41,6 +42,7 @@ NARROW = np.float32(4.0)
 WIDE = np.float32(32.0)
 """The widest band: logits this far below the greatest have no weight; the next takes all that is left."""
 WORD = 0xFFFFFFFF
+LEAST = -(2**63)
 TABLE = 256 * 16
 """Bytes of the table of one digit: an int64 count and an int64 weight for each of its values."""
 
@@ -52,14 +54,11 @@ def sample(args, tid, nthreads):
     Words: these 16 addresses in order, R, V, the scratch of thread 0, its bytes for each thread, which hold a
     table, V entries of candidates, and in whole vectors V weights and V distances.
     """
-    logits, changed, sources = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
-    temperatures, top_ks, min_ps = get_i64(args + 32), get_i64(args + 40), get_i64(args + 48)
-    typical_ps, top_ps = get_i64(args + 56), get_i64(args + 64)
-    seeds, choices, positions = get_i64(args + 72), get_i64(args + 80), get_i64(args + 88)
-    top_ns, tokens, logprobs = get_i64(args + 96), get_i64(args + 104), get_i64(args + 112)
-    top_tokens, top_logprobs = get_i64(args + 120), get_i64(args + 128)
-    rows, n = get_i64(args + 136), get_i64(args + 144)
-    space = get_i64(args + 152) + tid * get_i64(args + 160)
+    (
+        logits, changed, sources, temperatures, top_ks, min_ps, typical_ps, top_ps, seeds, choices, positions,
+        top_ns, tokens, logprobs, top_tokens, top_logprobs, rows, n, space, stride,
+    ) = words(args, 20)  # fmt: skip
+    space += tid * stride
     for r in range(first_row(rows, tid, nthreads), first_row(rows, tid + 1, nthreads)):
         x, source, top_n = logits + 4 * r * n, get_i32(sources + 4 * r), get_i32(top_ns + 4 * r)
         y = x if source < 0 else changed + 4 * source * n
@@ -89,7 +88,7 @@ def sample(args, tid, nthreads):
         put_i32(tokens + 4 * r, token)
         put_f32(logprobs + 4 * r, logprob)
         wanted = top_n if token >= 0 else 0
-        likeliest(x, n, wanted, first, total, top_tokens + 80 * r, top_logprobs + 80 * r)
+        likeliest(x, n, wanted, first, total, top_tokens + 80 * r, top_logprobs + 80 * r, space)
 
 
 @device
@@ -203,31 +202,23 @@ def log_probability(logit, greatest, total):
 
 
 @device
-def likeliest(x, n, wanted, greatest, total, tokens, logprobs):
+def likeliest(x, n, wanted, greatest, total, tokens, logprobs, space):
     """The first `wanted` candidates and their log-probabilities; −1 and NaN behind them."""
-    held = 0
-    for i in range(0, n if wanted > 0 else 0, 16):
-        v = load_row(x, i, n, NAN)
-        inside = lane_bits(v == v)
-        if held == wanted:
-            inside = lane_bits(v > splat(get_f32(logprobs + 4 * (held - 1))))
-        while inside:
-            j = i + lowest_bit(inside)
-            inside &= inside - 1
-            k, held = held, min(held + 1, wanted)
-            while k > 0 and get_f32(x + 4 * j) > get_f32(logprobs + 4 * (k - 1)):
-                k -= 1
-                if k + 1 < wanted:
-                    put_i32(tokens + 4 * (k + 1), get_i32(tokens + 4 * k))
-                    put_f32(logprobs + 4 * (k + 1), get_f32(logprobs + 4 * k))
-            if k < wanted:
-                put_i32(tokens + 4 * k, j)
-                put_f32(logprobs + 4 * k, get_f32(x + 4 * j))
-    for k in range(held):
-        put_f32(logprobs + 4 * k, log_probability(get_f32(logprobs + 4 * k), greatest, total))
-    for k in range(held, MOST_TOP):
-        put_i32(tokens + 4 * k, -1)
-        put_f32(logprobs + 4 * k, NAN)
+    wanted, listed, before = min(wanted, n), 0, LEAST
+    if wanted:
+        last, _ = reach(x, n, greatest, ONE, True, wanted, space)
+        listed = collect(x, n, get_f32(x + 4 * last), NAN, space + TABLE)
+    for k in range(MOST_TOP):
+        token, logprob = -1, NAN
+        if k < wanted:
+            entry = ~LEAST
+            for i in range(listed):  # the first one behind the one before
+                other = get_i64(space + TABLE + 8 * i) ^ LEAST  # in the order of signed words
+                entry = other if before < other < entry else entry
+            before, token = entry, entry & WORD
+            logprob = log_probability(get_f32(x + 4 * token), greatest, total)
+        put_i32(tokens + 4 * k, token)
+        put_f32(logprobs + 4 * k, logprob)
 
 
 @device

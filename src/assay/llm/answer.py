@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from assay.llm.detokenizer import Detokenizer
-from assay.llm.sequence import Sequence
+from assay.llm.sequence import Alternatives, Sequence
 from assay.llm.stops import StopStrings
 from assay.llm.tokenizer import Tokenizer
 
@@ -54,6 +54,14 @@ class Completion:
     timings: Timings
     seed: int
     logprobs: tuple[float, ...]
+    top_logprobs: tuple[Alternatives, ...] = ()
+    """The likeliest tokens in each one's place, with their log-probabilities."""
+    others: tuple[Completion, ...] = ()
+
+    @property
+    def choices(self) -> tuple[Completion, ...]:
+        """All `n` answers to the prompt, this one first."""
+        return self, *self.others
 
 
 class Answer:
@@ -64,6 +72,7 @@ class Answer:
         self.texts: deque[str] = deque()
         """What nobody has taken yet."""
         self.reason = ""
+        self.others = [Answer(other, tokenizer) for other in reversed(sequence.others)]
         self._pieces: list[str] = []
         self._detokenizer = Detokenizer(tokenizer, continues=True)
         self._stops = StopStrings(sequence.sampling.stop)
@@ -108,4 +117,6 @@ class Answer:
             ),
             seed=sequence.seed,
             logprobs=tuple(sequence.logprobs[: self._read - sequence.prompt_length]),
+            top_logprobs=tuple(sequence.top_logprobs[: self._read - sequence.prompt_length]),
+            others=tuple(other.completion() for other in self.others),
         )

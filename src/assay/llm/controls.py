@@ -2,89 +2,136 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from collections.abc import Sequence as Items
-from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import RequestError
+from assay.llm.bad_words import BadWords
+from assay.llm.fields import integer
 from assay.llm.request import Sampling
-from assay.llm.token_counts import ENTRY, Entries, TokenCounts
+from assay.llm.tokenizer import Tokenizer
 
-Mask = NDArray[np.int32]
-Inputs = dict[str, NDArray[np.generic]]
+if TYPE_CHECKING:
+    from assay.llm.grammar import Grammars
+
+Row = tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.float32]]
+"""Counts, biases and penalties as the operator `adjust` wants them."""
 
 
-@dataclass(frozen=True)
-class Row:
-    """What the operator `adjust` does to one row of logits: `allowed` has a bit for each token."""
+class Texts:
+    """What requests need to know of a vocabulary, made when one does."""
 
-    entries: Entries
-    penalties: tuple[float, float, float]
-    allowed: Mask
+    def __init__(self, tokenizer: Tokenizer | None) -> None:
+        self._tokenizer = tokenizer
+
+    @cached_property
+    def pieces(self) -> list[bytes]:
+        """The bytes that each token adds to a text."""
+        return [*map(self.tokenizer.piece, range(self.tokenizer.vocabulary_size))]
+
+    @cached_property
+    def grammars(self) -> Grammars:
+        from assay.llm.grammar import Grammars
+
+        return Grammars(self.tokenizer)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        if self._tokenizer is None:
+            raise RequestError("an engine without a tokenizer", want="requests in tokens alone", got="text")
+        return self._tokenizer
 
 
 class Controls:
     """The logit processors of one request."""
 
-    def __init__(self, sampling: Sampling, prompt: list[int], vocabulary: int) -> None:
-        """Raises RequestError for a token that there isn't."""
-        for token in sampling.logit_bias:
-            _known(token, vocabulary, f"logit_bias[{token}]")
-        self._penalties = (
-            sampling.repetition_penalty, sampling.presence_penalty, sampling.frequency_penalty,
-        )  # fmt: skip
-        seen = prompt if sampling.repetition_penalty != 1 else ()
-        self._counts = TokenCounts(seen, sampling.logit_bias)
-        self._read = len(prompt)
-        self._all = np.full(words(vocabulary), -1, np.int32)
+    def __init__(
+        self, sampling: Sampling, prompt: list[int], vocabulary: int, ends: Collection[int], texts: Texts
+    ) -> None:
+        """Raises RequestError for a token that there isn't, and a constraint that can't be kept."""
+        self._counts = np.full(vocabulary, -1, np.int32)
+        self._biases = np.zeros(vocabulary, np.float32)
+        penalties = sampling.repetition_penalty, sampling.presence_penalty, sampling.frequency_penalty
+        self._penalties = np.array(penalties, np.float32)
+        if sampling.repetition_penalty != 1:
+            self._counts[prompt] = 0
+        for token, bias in sampling.logit_bias.items():
+            integer("logit_bias", token, 0, vocabulary - 1)
+            self._biases[token] = bias
+        for token in (token for word in sampling.bad_words if not isinstance(word, str) for token in word):
+            integer("bad_words", token, 0, vocabulary - 1)
+        spelled = any(isinstance(word, str) for word in sampling.bad_words)
+        self._bad = BadWords(sampling.bad_words, texts.pieces if spelled else ())
+        self._biases[self._bad.always] = -np.inf
+        self._ends, self._least = list(ends), sampling.min_tokens
+        self._begin = self._read = len(prompt)
+        self._matcher = texts.grammars.matcher(*sampling.constraint) if sampling.constraint else None
+        self.error: RequestError | None = None
+        """Why nothing can be drawn."""
+
+    @property
+    def single_row(self) -> bool:
+        """Whether rows after guesses can't be had."""
+        return self._matcher is not None
 
     def rows(self, tokens: Items[int], guesses: Items[int], count: int) -> list[Row]:
-        """The last `count` rows of those after `tokens`, and after each of the `guesses`."""
-        for token in tokens[self._read :]:
-            self._counts.add(token)
+        """The last `count` rows of those after `tokens` and after each of the `guesses`."""
+        new = tokens[self._read :]
         self._read = len(tokens)
+        _count(self._counts, new)
+        if self._matcher:
+            self._matcher.follow(new)
         numbers = range(len(guesses) + 1 - count, len(guesses) + 1)
-        return [self._row(guesses[:number]) for number in numbers]
+        return [self._row(tokens, guesses[:number]) for number in numbers]
 
-    def _row(self, guesses: Items[int]) -> Row:
-        return Row(self._counts.entries(guesses), self._penalties, self._all)
+    def _row(self, tokens: Items[int], guesses: Items[int]) -> Row:
+        counts, biases = self._counts, self._biases
+        if guesses:
+            counts = counts.copy()
+            _count(counts, guesses)
+        output = [*tokens[self._begin :], *guesses]
+        barred = [*self._bad.after(output), *(self._ends if len(output) < self._least else ())]
+        if barred:
+            biases = biases.copy()
+            biases[barred] = -np.inf
+        try:
+            if self._matcher:
+                allowed = self._matcher.allowed()[: len(biases)]
+                biases = np.where(allowed, biases, np.float32(-np.inf))
+            if np.isneginf(biases).all():
+                raise RequestError("no token is left", place="bad_words", want="fewer", got="all are barred")
+        except RequestError as error:
+            self.error = error
+        return counts, biases, self._penalties
 
 
-def controls(sampling: Sampling, prompt: list[int], vocabulary: int) -> Controls | None:
+def controls(
+    sampling: Sampling, prompt: list[int], vocabulary: int, ends: Collection[int], texts: Texts
+) -> Controls | None:
     """The request's, or None when it asks for nothing of the kind. Raises RequestError."""
-    asks = sampling.logit_bias or sampling.presence_penalty or sampling.frequency_penalty
-    return Controls(sampling, prompt, vocabulary) if asks or sampling.repetition_penalty != 1 else None
+    if not any((
+        sampling.repetition_penalty != 1, sampling.presence_penalty, sampling.frequency_penalty,
+        sampling.logit_bias, sampling.bad_words, sampling.min_tokens, sampling.constraint,
+    )):  # fmt: skip
+        return None
+    return Controls(sampling, prompt, vocabulary, ends, texts)
 
 
-def stacked(rows: Items[Row]) -> Inputs:
+def stacked(rows: Items[Row], vocabulary: int) -> dict[str, NDArray[np.generic]]:
     """The rows as inputs of the graph."""
-    entries = np.concatenate([row.entries for row in rows])
-    ends = np.cumsum([0, *(len(row.entries) for row in rows)], dtype=np.int32)
+    wide = (len(rows), vocabulary)
     return {
-        "adjust.spans": np.stack([ends[:-1], ends[1:]], 1),
-        "adjust.tokens": entries["token"],
-        "adjust.counts": entries["count"],
-        "adjust.biases": entries["bias"],
-        "adjust.penalties": np.array([row.penalties for row in rows], np.float32),
-        "adjust.allowed": np.stack([row.allowed for row in rows]),
+        "adjust.counts": np.array([counts for counts, _, _ in rows], np.int32).reshape(wide),
+        "adjust.biases": np.array([biases for _, biases, _ in rows], np.float32).reshape(wide),
+        "adjust.penalties": np.array([each for _, _, each in rows], np.float32).reshape(-1, 3),
     }
 
 
-@cache
-def nothing(vocabulary: int) -> Inputs:
-    """No rows, as inputs of the graph."""
-    row = Row(np.zeros(0, ENTRY), (1.0, 0.0, 0.0), np.zeros(words(vocabulary), np.int32))
-    return {name: value[:0] for name, value in stacked([row]).items()}
-
-
-def words(vocabulary: int) -> int:
-    """Words of 32 bits that hold a bit for each token."""
-    return -(-vocabulary // 32)
-
-
-def _known(token: int, vocabulary: int, place: str) -> None:
-    if not 0 <= token < vocabulary:
-        raise RequestError("no such token", place=place, want=f"0 to {vocabulary - 1}", got=str(token))
+def _count(counts: NDArray[np.int32], tokens: Items[int]) -> None:
+    for token in tokens:
+        counts[token] = max(counts[token], 0) + 1

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Sequence as Items
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
-from itertools import islice, zip_longest
+from itertools import islice, repeat, zip_longest
 from types import MappingProxyType
 
 import numpy as np
@@ -16,14 +16,15 @@ from numpy.typing import NDArray
 
 from assay.errors import AssayError, PrecisionOverflow, RequestError
 from assay.kernels.sizes import PAGE
-from assay.llm.controls import controls
+from assay.llm.controls import Texts, controls
 from assay.llm.guesses import Guesses
 from assay.llm.options import MOST_TOKENS
 from assay.llm.prefixes import Prefixes
 from assay.llm.request import SEEDS, Sampling
 from assay.llm.scheduler import Share, schedule
-from assay.llm.sequence import Sequence, State
+from assay.llm.sequence import Alternatives, Sequence, State
 from assay.llm.step import Arrays, owner, step_inputs
+from assay.llm.tokenizer import Tokenizer
 from assay.runtime.executor import Executor
 
 SEQUENCES = 64
@@ -31,14 +32,12 @@ SEQUENCES = 64
 BUDGET = 512
 """The most tokens of one step, by default."""
 TOKEN_BUCKETS = (1, 8, 64, 512, MOST_TOKENS)
-ENTRY_BUCKETS = (0, 1 << 12, 1 << 18, 1 << 26)
-"""Tokens with a bias or a penalty, of all sequences: each may have those of the longest context."""
 
 
 def buckets() -> dict[str, Items[int]]:
     """The sizes that plans of a step are made for."""
     few = (1, 8, SEQUENCES)
-    return {"T": TOKEN_BUCKETS, "S": few, "R": few, "A": (0, SEQUENCES), "E": ENTRY_BUCKETS}
+    return {"T": TOKEN_BUCKETS, "S": few, "R": few, "A": (0, SEQUENCES)}
 
 
 @dataclass(frozen=True)
@@ -48,6 +47,16 @@ class Drawn:
     sequence: Sequence
     token: int
     logprob: float
+
+
+def _alternatives(outputs: Arrays, shares: Items[Share]) -> Iterable[Alternatives]:
+    """Of each row that was drawn, those that its request asks for."""
+    wanted = [share.sequence.sampling.top_logprobs for share in shares for _ in range(share.rows)]
+    if not any(wanted):
+        return repeat(())
+    tokens, logprobs = outputs["sample.top_tokens"].tolist(), outputs["sample.top_logprobs"].tolist()
+    rows = zip(tokens, logprobs, wanted, strict=True)
+    return [tuple(zip(each[:most], values[:most], strict=True)) for each, values, most in rows]
 
 
 class Engine:
@@ -72,6 +81,7 @@ class Engine:
         prefix_cache: bool = True,
         guesses: Guesses | None = None,
         adapters: Mapping[str, bytes] = MappingProxyType({}),
+        tokenizer: Tokenizer | None = None,
     ) -> None:
         self.executor = executor
         self.memory = [executor.state(name) for name in executor.graph.states]
@@ -86,6 +96,7 @@ class Engine:
         self.root = root
         self.guesses = guesses
         self.adapters = dict[str | None, bytes]([(None, b""), *adapters.items()])
+        self._texts = Texts(tokenizer)
         self._width = -(-context // PAGE)
         self._numbers = 0
         self._waiting: deque[Sequence] = deque()
@@ -98,13 +109,18 @@ class Engine:
 
     def add(self, prompt: Items[int], sampling: Sampling) -> Sequence:
         """Admit a request. Raises RequestError when it can't be served: no tokens, an unknown token, too
-        long.
+        long. Of several answers this is the first; the `others` begin when it has computed the prompt.
         """
         wanted = sampling.max_tokens
         most = min(self.context, self.pages.count * PAGE)
         news = f" and {wanted} new ones" if wanted else " and at least one new one"
         tokens = self._checked(prompt, "prompt", most, wanted or 1, news)
-        sequence = self._sequence(tokens, sampling, wanted or most - len(tokens))
+        limit = wanted or most - len(tokens)
+        sequence = self._sequence(tokens, sampling, limit)
+        for choice in range(1, sampling.n):
+            other = self._sequence(tokens, replace(sampling, seed=sequence.seed), limit)
+            other.draw["choice"] = choice
+            sequence.others.insert(0, other)
         self._waiting.append(sequence)
         return sequence
 
@@ -139,7 +155,8 @@ class Engine:
         try:
             outputs = self._run(shares)
             self.steps += 1
-            drawn = zip(outputs["sample.tokens"].tolist(), outputs["sample.logprob"].tolist(), strict=True)
+            tokens, logprobs = outputs["sample.tokens"].tolist(), outputs["sample.logprob"].tolist()
+            drawn = zip(tokens, logprobs, _alternatives(outputs, shares), strict=False)
             return [token for share in shares for token in self._take(share, [*islice(drawn, share.rows)])]
         except PrecisionOverflow as error:
             self._fault(owner(shares, error), error)
@@ -225,7 +242,7 @@ class Engine:
 
     def _sequence(self, tokens: list[int], sampling: Sampling, limit: int) -> Sequence:
         seed = sampling.seed if sampling.seed is not None else secrets.randbelow(SEEDS)
-        asked = controls(sampling, tokens, self.vocabulary)
+        asked = controls(sampling, tokens, self.vocabulary, self.ends, self._texts)
         self._numbers += 1
         root = self.rooted(sampling.adapter)
         return Sequence(self._numbers, tokens, sampling, seed, limit, self._width, root, asked)
@@ -264,26 +281,34 @@ class Engine:
         for pages in self.memory:
             pages[target] = pages[source]
 
-    def _take(self, share: Share, drawn: Items[tuple[int, float]]) -> list[Drawn]:
+    def _take(self, share: Share, drawn: Items[tuple[int, float, Alternatives]]) -> list[Drawn]:
         """What a sequence drew: the first token, and each after a guess that came true."""
         sequence, found = share.sequence, list[Drawn]()
-        for (token, logprob), guess in zip_longest(drawn, share.guesses):
-            found.append(self._draw(sequence, token, logprob))
+        for (token, logprob, top), guess in zip_longest(drawn, share.guesses):
+            found.append(self._draw(sequence, token, logprob, top))
             if token != guess or sequence.state is State.FINISHED:
                 break
         if self.guesses and share.guesses:
             self.guesses.learn(sequence, len(share.guesses), len(found) - 1)
         if sequence.state is State.RUNNING and (share.count > 1 or sequence.computed % PAGE == 0):
             self.prefixes.publish(sequence)
+        self._release(sequence)
         return found
 
-    def _draw(self, sequence: Sequence, token: int, logprob: float) -> Drawn:
-        if token < 0:
+    def _release(self, sequence: Sequence) -> None:
+        """Let the other answers to the prompt begin: what is computed of it is there to be found."""
+        self._waiting.extendleft(other for other in sequence.others if other.state is State.WAITING)
+        sequence.others = []
+
+    def _draw(self, sequence: Sequence, token: int, logprob: float, top: Alternatives) -> Drawn:
+        if sequence.controls and sequence.controls.error:
+            self._end(sequence, "error", sequence.controls.error)
+        elif token < 0:
             place = f"sequence {sequence.number}, token {sequence.length}"
             self._end(sequence, "error", PrecisionOverflow("the logits are not numbers", place=place))
         else:
-            sequence.append(token, logprob)
-            if token in self.ends:
+            sequence.append(token, logprob, top)
+            if token in self.ends and not sequence.sampling.ignore_eos:
                 self._end(sequence, "stop")
             elif sequence.drawn == sequence.limit:
                 self._end(sequence, "length")
@@ -308,4 +333,5 @@ class Engine:
         holder = self._waiting if sequence.state is State.WAITING else self._running
         if sequence in holder:
             holder.remove(sequence)
+        self._release(sequence)
         sequence.state, sequence.reason, sequence.error = State.FINISHED, reason, error

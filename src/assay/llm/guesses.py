@@ -49,7 +49,7 @@ class Guesses:
 
     def offer(self, running: Items[Sequence]) -> dict[Sequence, tuple[int, ...]]:
         """Guesses for those that are decoding."""
-        decoding = [sequence for sequence in running if sequence.pending == 1]
+        decoding = [sequence for sequence in running if sequence.pending == 1 and not sequence.single_row]
         if len(decoding) > FEW:
             return {}
         offered = {}

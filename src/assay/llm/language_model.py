@@ -99,7 +99,9 @@ class LanguageModel:
             self.engine.executor.device.close()
 
     def generate(self, prompt: str, **sampling: Unpack[SamplingFields]) -> Completion:
-        """The answer to a prompt. Keywords are the fields of `Sampling`. Raises RequestError."""
+        """The answer to a prompt. Keywords are the fields of `Sampling`; with `n`, `choices` has all answers.
+        Raises RequestError.
+        """
         return self._finish([self._admit(self._prompt_tokens(prompt), _sampling(sampling))])[0]
 
     def chat(self, messages: Items[Message], **sampling: Unpack[SamplingFields]) -> Completion:
@@ -108,7 +110,10 @@ class LanguageModel:
 
     def stream(self, prompt: str | Items[Message], **sampling: Unpack[SamplingFields]) -> Stream:
         """The answer to a prompt or to a conversation, while it is made. Raises RequestError."""
-        return Stream(self, self._admit(self._tokens(prompt), _sampling(sampling)))
+        asked = _sampling(sampling)
+        if asked.n > 1:
+            raise RequestError("a stream is of one answer", place="n", want="1", got=str(asked.n))
+        return Stream(self, self._admit(self._tokens(prompt), asked))
 
     def generate_batch(self, prompts: Items[str], **sampling: Unpack[SamplingFields]) -> list[Completion]:
         """The answers to several prompts, computed together. Each is the same as alone, bit for bit."""
@@ -125,8 +130,7 @@ class LanguageModel:
                     raise error.at(f"prompts[{index}]") from None
             return self._finish(answers)
         finally:
-            for answer in answers:
-                self._drop(answer)
+            self._drop_all(answers)
 
     def logits(self, tokens: Items[int], adapter: str | None = None) -> NDArray[np.float32]:
         """float32 [len(tokens), vocabulary]: the logits at every position. Raises RequestError."""
@@ -170,7 +174,7 @@ class LanguageModel:
     def _admit(self, tokens: list[int], sampling: Sampling) -> Answer:
         with self._lock:
             answer = Answer(self.engine.add(tokens, sampling), self.tokenizer)
-            self._answers[answer.sequence.number] = answer
+            self._answers |= {each.sequence.number: each for each in (answer, *answer.others)}
         return answer
 
     def _drop(self, answer: Answer) -> None:
@@ -180,14 +184,19 @@ class LanguageModel:
             answer.read(self.engine.ends)
             self._answers.pop(answer.sequence.number, None)
 
+    def _drop_all(self, answers: Items[Answer]) -> None:
+        for answer in answers:
+            for each in (answer, *answer.others):
+                self._drop(each)
+
     def _finish(self, answers: list[Answer]) -> list[Completion]:
         try:
             for answer in answers:
-                while self._next(answer) is not None:
-                    pass
+                for each in (answer, *answer.others):
+                    while self._next(each) is not None:
+                        pass
         finally:
-            for answer in answers:
-                self._drop(answer)
+            self._drop_all(answers)
         return [answer.completion() for answer in answers]
 
     def _next(self, answer: Answer) -> str | None:

@@ -124,6 +124,7 @@ def _load(path: Path, options: Options, device: Cpu, compiled: Compiled, loaded:
         ends=tokenizer.end_ids,
         budget=engines.BUDGET if options.budget is None else options.budget,
         root=identity.root,
+        tokenizer=tokenizer,
         prefix_cache=options.prefix_cache,
         adapters={name: adapter.digest for name, adapter in adapters.items()},
     )
@@ -148,9 +149,7 @@ def _executor(graph: Graph, device: Cpu, weights: Mapping[str, Buffer], compiled
     states = {name: device.reserve(graph.types[name].nbytes({}), owner=name) for name in graph.states}
     executor = Executor(graph, device, weights, states, engines.buckets())
     packing = {pack_kernel(graph.types[name].dtype) for name in panels(graph)}
-    executor.prepare(
-        [{"T": 1, "S": 1, "R": 1, "A": 0, "E": 0}], compiled, also=[*sorted(packing), *Team.KERNELS]
-    )
+    executor.prepare([{"T": 1, "S": 1, "R": 1, "A": 0}], compiled, also=[*sorted(packing), *Team.KERNELS])
     return executor
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypedDict
 
 from assay.errors import RequestError
+from assay.kernels.sizes import MOST_TOP
 from assay.llm.fields import integer, number
-from assay.llm.stops import StopStrings
+from assay.llm.stops import LONGEST, StopStrings
 
 SEEDS = 2**63
 
@@ -30,6 +32,12 @@ class Sampling:
     off for each time that it is in the output, `presence_penalty` once; `logit_bias` (token id to −100 … 100)
     is added. Then come `temperature`, `top_k`, `min_p`, `typical_p`, `top_p` and the draw, in this order;
     the operator `sample` says how others do it (`assay contract sample`).
+
+    The answer has none of `bad_words`: texts, however they are spelled, or lists of tokens. It doesn't end
+    before `min_tokens`; with `ignore_eos` no token ends it. One of `json_schema`, `regex` and `grammar`
+    (Lark's) constrains it: where it ends by itself, all of it is such a text. `top_logprobs` is how many
+    alternatives to each token are told, by the model's own logits. `n` is the number of answers: one more is
+    drawn for each, from the same prompt.
     """
 
     max_tokens: int | None = None
@@ -45,11 +53,22 @@ class Sampling:
     seed: int | None = None
     stop: str | Sequence[str] = field(default=())
     adapter: str | None = None
+    bad_words: Sequence[str | Sequence[int]] = ()
+    min_tokens: int = 0
+    ignore_eos: bool = False
+    json_schema: str | Mapping[str, object] | None = None
+    regex: str | None = None
+    grammar: str | None = None
+    top_logprobs: int = 0
+    n: int = 1
 
     def __post_init__(self) -> None:
         if self.max_tokens is not None:
             integer("max_tokens", self.max_tokens, 1, 2**31 - 1)
         integer("top_k", self.top_k, 0, 2**31 - 1)
+        integer("min_tokens", self.min_tokens, 0, self.max_tokens or 2**31 - 1)
+        integer("top_logprobs", self.top_logprobs, 0, MOST_TOP)
+        integer("n", self.n, 1, MOST_CHOICES)
         for name, (low, high, above) in RANGES.items():
             number(name, getattr(self, name), low, high, above=above)
         if self.seed is not None:
@@ -63,8 +82,50 @@ class Sampling:
         object.__setattr__(self, "logit_bias", dict(self.logit_bias))
         object.__setattr__(self, "stop", (self.stop,) if isinstance(self.stop, str) else self.stop)
         StopStrings(self.stop)
+        object.__setattr__(self, "bad_words", _bad_words(self.bad_words))
+        if isinstance(self.json_schema, Mapping):
+            object.__setattr__(self, "json_schema", _written(self.json_schema))
+        given = [name for name in CONSTRAINTS if getattr(self, name) is not None]
+        for name in given:
+            if not isinstance(getattr(self, name), str) or not getattr(self, name):
+                raise _bad(name, "a text", getattr(self, name))
+        others = [name for name in ("bad_words", "min_tokens", "ignore_eos") if getattr(self, name)]
+        if len(given) > bool(given) or (given and others):
+            raise _bad([*given, *others][1], f"nothing beside {given[0]}: together they may leave no token")
+        if not isinstance(self.ignore_eos, bool):
+            raise _bad("ignore_eos", "a bool", self.ignore_eos)
+
+    @property
+    def constraint(self) -> tuple[str, str] | None:
+        """The field that constrains the answer, and its text."""
+        given = ((name, getattr(self, name)) for name in CONSTRAINTS)
+        return next((pair for pair in given if pair[1] is not None), None)
 
 
+def _bad(place: str, want: str, got: object = "both") -> RequestError:
+    return RequestError("a field has no such value", place=place, want=want, got=repr(got)[:80])
+
+
+def _written(schema: Mapping[str, object]) -> str:
+    try:
+        return json.dumps(schema, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _bad("json_schema", "what JSON can hold", str(error)) from None
+
+
+def _bad_words(words: object) -> tuple[str | tuple[int, ...], ...]:
+    want = f"at most {MOST_WORDS} texts, or lists of tokens"
+    if not isinstance(words, list | tuple) or len(words) > MOST_WORDS:
+        raise _bad("bad_words", want, words)
+    for word in words:
+        whole = isinstance(word, list | tuple) and all(type(token) is int for token in word)
+        if not word or not (isinstance(word, str) or whole) or len(word) > LONGEST:
+            raise _bad("bad_words", want, word)
+    return tuple(word if isinstance(word, str) else tuple(word) for word in words)
+
+
+CONSTRAINTS = ("json_schema", "regex", "grammar")
+MOST_CHOICES, MOST_WORDS = 64, 256
 RANGES = {
     "temperature": (0.0, 100.0, False),
     "min_p": (0.0, 1.0, False),
@@ -93,3 +154,11 @@ class SamplingFields(TypedDict, total=False):
     seed: int | None
     stop: str | Sequence[str]
     adapter: str | None
+    bad_words: Sequence[str | Sequence[int]]
+    min_tokens: int
+    ignore_eos: bool
+    json_schema: str | Mapping[str, object] | None
+    regex: str | None
+    grammar: str | None
+    top_logprobs: int
+    n: int

@@ -15,6 +15,8 @@ from assay.llm.request import Sampling
 from assay.ops.sample import PARAMETERS
 
 DRAW = np.dtype([(name, dtype.numpy) for name, dtype in PARAMETERS.items()])
+Alternatives = tuple[tuple[int, float], ...]
+"""Tokens and the natural logarithms of their probabilities."""
 NO_DRAW = np.zeros(0, DRAW)
 
 
@@ -62,6 +64,9 @@ class Sequence:
         self.pages: list[int] = []
         self.table = np.zeros(width, np.int32)
         self.logprobs: list[float] = []
+        self.top_logprobs: list[Alternatives] = []
+        self.others: list[Sequence] = []
+        """Further answers to the prompt, the last one first, until they begin."""
         self.reason = ""
         """Why it ended: "stop" at an end token, "length", "cancelled", or "error"."""
         self.error: AssayError | None = None
@@ -75,6 +80,11 @@ class Sequence:
     def pending(self) -> int:
         """Tokens that are known and not yet in the cache."""
         return self.length - self.computed
+
+    @property
+    def single_row(self) -> bool:
+        """Whether guesses are of no use: what may come after them isn't known."""
+        return self.controls is not None and self.controls.single_row
 
     @property
     def drawn(self) -> int:
@@ -101,11 +111,12 @@ class Sequence:
             pages.release(self.pages.pop())
         self.computed, self.whole, self.key = 0, 0, self.root
 
-    def append(self, token: int, logprob: float) -> None:
-        """Add a drawn token: all before it are computed."""
+    def append(self, token: int, logprob: float, top: Alternatives = ()) -> None:
+        """Add a drawn token: all before it are computed. `top` are the likeliest in its place."""
         self.computed = self.length
         self.tokens.append(token)
         self.logprobs.append(logprob)
+        self.top_logprobs.append(top)
 
 
 def _draw(sampling: Sampling, seed: int) -> NDArray[np.void]:
@@ -113,4 +124,5 @@ def _draw(sampling: Sampling, seed: int) -> NDArray[np.void]:
     for name in ("temperature", "top_k", "min_p", "typical_p", "top_p"):
         draw[name] = getattr(sampling, name)
     draw["seed"] = seed
+    draw["top_n"] = sampling.top_logprobs
     return draw

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from assay.errors import PrecisionOverflow
 from assay.kernels.sizes import PAGE
-from assay.llm.controls import Row, nothing, stacked
+from assay.llm.controls import Row, stacked
 from assay.llm.scheduler import Share
 from assay.llm.sequence import NO_DRAW
 from assay.ops.sample import PARAMETERS
@@ -59,9 +59,8 @@ def step_inputs(shares: Items[Share], vocabulary: int) -> tuple[dict[str, int], 
         "asking": np.array(asking, int32),
         **{name: draw[name] for name in PARAMETERS},
     }
-    inputs |= stacked(adjusted) if adjusted else nothing(vocabulary)
-    entries = len(inputs["adjust.tokens"])
-    return {"T": len(tokens), "S": len(shares), "R": len(rows), "A": len(asking), "E": entries}, inputs
+    inputs |= stacked(adjusted, vocabulary)
+    return {"T": len(tokens), "S": len(shares), "R": len(rows), "A": len(asking)}, inputs
 
 
 def owner(shares: Items[Share], error: PrecisionOverflow) -> Share:

@@ -37,7 +37,7 @@ def graph(
     lora: Lora = MappingProxyType({}),
 ) -> Graph:
     """One step: T tokens of S sequences with at most `table` pages each, logits and a sampled token for R of
-    the rows, A of which have their logits adjusted by E entries.
+    the rows, A of which have their logits adjusted.
 
     `dtypes` has each weight's element type; the cache is `pages` pages of `cache` elements. `lora` are the
     adapters' weights (see adapters.py): with them each token says which one it has.
@@ -69,12 +69,9 @@ class _Step:
             b.input("table", I32, "S", table),
         )
         self.rows = b.input("rows", I32, "R")
-        words = -(-model.vocabulary // 32)
         self.adjusting = (
-            b.input("asking", I32, "A"), b.input("adjust.spans", I32, "A", 2),
-            b.input("adjust.tokens", I32, "E"), b.input("adjust.counts", I32, "E"),
-            b.input("adjust.biases", F32, "E"), b.input("adjust.penalties", F32, "A", 3),
-            b.input("adjust.allowed", I32, "A", words),
+            b.input("asking", I32, "A"), b.input("adjust.counts", I32, "A", model.vocabulary),
+            b.input("adjust.biases", F32, "A", model.vocabulary), b.input("adjust.penalties", F32, "A", 3),
         )  # fmt: skip
         self.sampling = tuple(b.input(name, dtype, "R") for name, dtype in PARAMETERS.items())
         self.turns = {rope: self._turns(rope) for rope in dict.fromkeys(model.ropes) if rope}

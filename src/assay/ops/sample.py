@@ -64,9 +64,15 @@ def _below_greatest(logits: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def choose(
-    logits: Array, temperature: float, top_k: int, top_p: float, draw: float,
-    min_p: float = 0.0, typical_p: float = 1.0,
-) -> tuple[int, float]:  # fmt: skip
+    logits: Array,
+    temperature: float,
+    top_k: int,
+    min_p: float,
+    typical_p: float,
+    top_p: float,
+    *,
+    draw: float,
+) -> tuple[int, float]:
     """One row's token, and the distance to the nearest border that decided it, as a share of the weight."""
     order = np.argsort(np.negative(logits), kind="stable")
     if temperature == 0:
@@ -107,24 +113,30 @@ def _reference(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, 
     rows = len(inputs[0])
     tokens, logprob = np.full(rows, -1, np.int32), np.full(rows, np.nan)
     top_tokens, top_logprobs = np.full((rows, MOST_TOP), -1, np.int32), np.full((rows, MOST_TOP), np.nan)
-    for row, values in enumerate(zip(inputs[0], *inputs[2:], strict=True)):
-        logits, source, temperature, top_k, min_p, typical_p, top_p, seed, choice, position, top_n = values
-        given = logits if source < 0 else inputs[1][source]
-        if np.isnan([logits, given]).any() or not (
-            0 <= temperature < np.inf and top_k >= 0 and 0 <= min_p <= 1 and typical_p >= 0 and top_p >= 0
-            and 0 <= top_n <= MOST_TOP
-        ):  # fmt: skip
+    for row, (temperature, top_k, min_p, typical_p, top_p, *_, top_n) in enumerate(
+        zip(*inputs[3:], strict=True)
+    ):
+        fit = 0 <= temperature < np.inf and top_k >= 0 and 0 <= min_p <= 1 and 0 <= top_n <= MOST_TOP
+        fit = fit and typical_p >= 0 and top_p >= 0 and not np.isnan(inputs[0][row]).any()
+        token = drawn(inputs, row)[0] if fit else -1
+        if token < 0:
             continue
-        draw = uniform(int(seed), int(choice), int(position))
-        tokens[row], _ = choose(
-            given, float(temperature), int(top_k), float(top_p), draw, float(min_p), float(typical_p)
-        )
-        distance = _below_greatest(logits.astype(np.float64))
+        tokens[row] = token
+        distance = _below_greatest(inputs[0][row].astype(np.float64))
         logprobs = distance - np.log(np.exp(distance).sum())
-        logprob[row] = logprobs[tokens[row]]
-        first = np.argsort(np.negative(logits), kind="stable")[:top_n]
+        logprob[row] = logprobs[token]
+        first = np.argsort(np.negative(inputs[0][row]), kind="stable")[:top_n]
         top_tokens[row, : len(first)], top_logprobs[row, : len(first)] = first, logprobs[first]
     return tokens, logprob, top_tokens, top_logprobs
+
+
+def drawn(inputs: Sequence[Array], row: int) -> tuple[int, float]:
+    """The row's token, and how near its draw is to a border; see `choose`."""
+    source, *settings, seed, choice, position, _ = (values[row].item() for values in inputs[2:])
+    logits: Array = inputs[0][row] if source < 0 else inputs[1][source]
+    if np.isnan(logits).any():
+        return -1, np.inf
+    return choose(logits, *settings, draw=uniform(seed, choice, position))
 
 
 def _magnitudes(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
@@ -155,65 +167,46 @@ def _arguments(site: Site) -> Sequence[Argument]:
     return *map(Address, names), site.dims["R"], site.dims["V"], Scratch(), _scratch(site)
 
 
-def _case(rng: np.random.Generator, name: str, logits: Array, **parameters: float) -> Case:
-    """Rows with these parameters and random draws that are farther than BORDER from every border."""
+SETTINGS = np.array(
+    [
+        (0, 0, 0, 1, 1), (1, 0, 0, 1, 1), (1.5, 0, 0, 1, 1), (0.7, 5, 0, 1, 1), (1, 0, 0.1, 1, 1),
+        (1.5, 0, 0, 0.7, 1), (1, 0, 0, 1, 0.9), (0.8, 40, 0.01, 0.9, 0.95), (1, 10**6, 0, 1, 1),
+    ]
+)  # fmt: skip
+"""temperature, top_k, min_p, typical_p and top_p of rows to be tested."""
+
+
+def _case(rng: np.random.Generator, name: str, logits: Array, settings: Array) -> Case:
+    """Rows with these settings and random draws that are farther than BORDER from every border."""
     rows, vocabulary = logits.shape
     adjusted = rng.permutation(logits.reshape(-1)).reshape(rows, vocabulary)[: rows // 2]
-    given = {"temperature": 1.0, "top_k": 0, "min_p": 0.0, "typical_p": 1.0, "top_p": 1.0, **parameters}
-    values = {name: np.full(rows, given.get(name, 0), PARAMETERS[name].numpy) for name in PARAMETERS}
-    values["source"] = rng.integers(-1, len(adjusted), rows, dtype=np.int32)
-    values["seed"] = rng.integers(-(2**63), 2**63, rows)
-    values["choice"] = rng.integers(0, 8, rows, dtype=np.int32)
-    values["position"] = rng.integers(0, 2**20, rows, dtype=np.int32)
-    values["top_n"] = rng.choice(np.array([0, 0, 3, MOST_TOP], np.int32), rows)
-    inputs = (logits, adjusted, *values.values())
+    values = (
+        rng.integers(-1, len(adjusted), rows), *settings.T, rng.integers(-(2**63), 2**63, rows),
+        rng.integers(0, 8, rows), rng.integers(0, 2**20, rows), rng.choice([0, 3, MOST_TOP], rows),
+    )  # fmt: skip
+    columns = [value.astype(kind.numpy) for value, kind in zip(values, PARAMETERS.values(), strict=True)]
+    inputs = (logits, adjusted, *columns)
     for row in range(rows):
-        while margin(inputs, row) <= BORDER:
-            values["seed"][row] += 1
-            values["temperature"][row] *= np.float32(1.001)
-    types = (
-        ValueType.of(F32, rows, vocabulary),
-        ValueType.of(F32, len(adjusted), vocabulary),
-        *(ValueType.of(kind, rows) for kind in PARAMETERS.values()),
-    )
+        while drawn(inputs, row)[1] <= BORDER:
+            inputs[8][row] += 1  # another seed, and for typical other distances
+            inputs[3][row] *= np.float32(1.001)
+    kinds = (F32, F32, *PARAMETERS.values())
+    types = tuple(ValueType.of(kind, *value.shape) for kind, value in zip(kinds, inputs, strict=True))
     return Case(inputs, types, name=f"{name}, {rows}×{vocabulary}")
 
 
-def margin(inputs: Sequence[Array], row: int) -> float:
-    """How near the row's draw is to a border; see `choose`."""
-    source, temperature, top_k, min_p, typical_p, top_p, seed, choice, position, _ = (
-        values[row].item() for values in inputs[2:]
-    )
-    logits = inputs[0][row] if source < 0 else inputs[1][source]
-    if np.isnan(logits).any():
-        return np.inf
-    draw = uniform(seed, choice, position)
-    return choose(logits, temperature, top_k, top_p, draw, min_p, typical_p)[1]
-
-
 def _cases(rng: np.random.Generator) -> Sequence[Case]:
-    cases = []
-    for rows, vocabulary in ((1, 1), (3, 16), (5, 100), (4, 1003)):
-        logits = rng.normal(0, 4, (rows, vocabulary)).astype(np.float32)
-        kinds: dict[str, dict[str, float]] = {
-            "greedy": {"temperature": 0.0},
-            "temperature": {},
-            "hot": {"temperature": 1.5},
-            "top-k": {"temperature": 0.7, "top_k": 5},
-            "min-p": {"min_p": 0.1},
-            "typical": {"temperature": 1.5, "typical_p": 0.7},
-            "top-p": {"top_p": 0.9},
-            "all": {"temperature": 0.8, "top_k": 40, "min_p": 0.01, "typical_p": 0.9, "top_p": 0.95},
-            "top-k over V": {"top_k": 10**6},
-        }
-        for name, parameters in kinds.items():
-            cases.append(_case(rng, name, logits, **parameters))
+    cases = [_case(rng, "one", np.ones((1, 1), np.float32), SETTINGS[7:8])]
+    for vocabulary in (1, 16, 100, 1003):
+        logits = rng.normal(0, 4, (len(SETTINGS), vocabulary)).astype(np.float32)
+        cases.append(_case(rng, "settings", logits, SETTINGS))
     edges = rng.normal(0, 1, (4, 40)).astype(np.float32)
     edges[0, 7], edges[1, [3, 20]], edges[2, ::2], edges[3] = np.nan, np.inf, -np.inf, -np.inf
     ties = rng.integers(-2, 3, (4, 40)).astype(np.float32)
-    for temperature in (0.0, 1.0):
-        cases.append(_case(rng, f"NaN and infinities at {temperature}", edges, temperature=temperature))
-        cases.append(_case(rng, f"ties at {temperature}", ties, temperature=temperature, top_k=17))
+    for setting in (0, 1, 3):
+        settings = SETTINGS[[setting] * 4]
+        cases.append(_case(rng, f"NaN and infinities, setting {setting}", edges, settings))
+        cases.append(_case(rng, f"ties, setting {setting}", ties, settings))
     return cases
 
 
