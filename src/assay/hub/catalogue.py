@@ -73,11 +73,8 @@ def from_reference(reference: str) -> Entry:
     """
     match = _REFERENCE.fullmatch(reference.removeprefix(SCHEME))
     if match is None or not set(match["member"].split("/")).isdisjoint({"", ".", ".."}):
-        raise ModelNotFoundError(
-            "a package reference can't be read",
-            place=reference,
-            want="pypi:package/path-in-wheel.gguf, or pypi:package==version/path-in-wheel.gguf",
-            got=repr(reference),
-        )
+        rule = "a package reference can't be read"
+        want = "pypi:package/path-in-wheel.gguf, or pypi:package==version/path-in-wheel.gguf"
+        raise ModelNotFoundError(rule, place=reference, want=want, got=repr(reference))
     package = re.sub(r"[-_.]+", "-", match["package"]).lower()
     return Entry(reference, package, match["version"], match["member"])

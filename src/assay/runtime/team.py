@@ -35,11 +35,8 @@ class Team:
         if nthreads < 1:
             raise ValueError(f"a team of {nthreads} threads")
         if platform.system() != "Linux" or platform.machine() not in _FUTEX_YIELD:
-            raise HardwareFault(
-                "this system is not supported",
-                want="Linux on x86-64 or AArch64",
-                got=f"{platform.system()} on {platform.machine()}",
-            )
+            want, got = "Linux on x86-64 or AArch64", f"{platform.system()} on {platform.machine()}"
+            raise HardwareFault("this system is not supported", want=want, got=got)
         self.nthreads = nthreads
         self._entries: list[Callable[[int, int, int], None]] = []
         self._lock = threading.Lock()
@@ -93,12 +90,9 @@ class Team:
                 worker.start()
             except RuntimeError as error:
                 end()
-                raise HardwareFault(
-                    "a thread can't be started",
-                    want=f"a team of {self.nthreads} threads",
-                    got=str(error),
-                    hint="fewer threads, or a higher limit of processes",
-                ) from error
+                rule, want = "a thread can't be started", f"a team of {self.nthreads} threads"
+                hint = "fewer threads, or a higher limit of processes"
+                raise HardwareFault(rule, want=want, got=str(error), hint=hint) from error
             workers.append(worker)
         self._process, self._end = os.getpid(), end
 

@@ -162,12 +162,8 @@ class Pool:
             breaches, self._breaches = self._breaches, []
             breaches += filter(None, map(_breach, self._blocks()))
         if breaches:
-            raise HardwareFault(
-                "a red zone was written",
-                want="writes inside buffers",
-                got="; ".join(breaches),
-                hint="whoever wrote there computed a wrong index or size",
-            )
+            want, hint = "writes inside buffers", "whoever wrote there computed a wrong index or size"
+            raise HardwareFault("a red zone was written", want=want, got="; ".join(breaches), hint=hint)
 
     def check_integrity(self) -> None:
         """Raise HardwareFault unless live blocks and free ranges tile the arena and the counts agree."""
@@ -243,17 +239,14 @@ class Pool:
 
     def _exhausted(self, nbytes: int, owner: str, alignment: int) -> HardwareFault:
         heaviest = sorted(self._blocks(), key=lambda block: -block.nbytes)[:3]
-        return HardwareFault(
-            "the memory pool is exhausted",
-            place=owner,
-            want=f"{nbytes:,} bytes at a multiple of {alignment}",
-            got=(
-                f"used {self._used:,} of {self.capacity:,} bytes (peak {self._peak:,}), "
-                f"free {self.capacity - self._used:,}, largest free block {self._free.largest:,}, "
-                f"fragmentation {self._fragmentation():.1%}"
-            ),
-            hint=f"make a larger pool, or free some of: {'; '.join(map(str, heaviest)) or 'nothing is live'}",
+        want = f"{nbytes:,} bytes at a multiple of {alignment}"
+        got = (
+            f"used {self._used:,} of {self.capacity:,} bytes (peak {self._peak:,}), "
+            f"free {self.capacity - self._used:,}, largest free block {self._free.largest:,}, "
+            f"fragmentation {self._fragmentation():.1%}"
         )
+        hint = f"make a larger pool, or free some of: {'; '.join(map(str, heaviest)) or 'nothing is live'}"
+        return HardwareFault("the memory pool is exhausted", place=owner, want=want, got=got, hint=hint)
 
 
 def _breach(block: Block) -> str:
