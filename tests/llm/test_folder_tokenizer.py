@@ -158,6 +158,22 @@ def split(pattern: object) -> dict[str, object]:
     return {"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False}
 
 
+# As the files of Llama 3, Qwen 2 and DeepSeek V3 have them; the last with real ends of lines.
+IN_USE = [
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+",
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+",
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
+    "| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+",
+]
+
+
+@pytest.mark.parametrize("pattern", IN_USE)
+def test_patterns_in_use_are_known(tmp_path: Path, pattern: str) -> None:
+    assert hostile(tmp_path, small("BPE") | {"pre_tokenizer": split({"Regex": pattern})}) is None
+
+
 @pytest.mark.parametrize("kind", ["BPE", "Unigram", "WordPiece"])
 def test_the_small_ones_work(tmp_path: Path, kind: str) -> None:
     assert hostile(tmp_path, small(kind)) is None

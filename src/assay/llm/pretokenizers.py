@@ -51,7 +51,7 @@ _QWEN35 = (
 _SEED = rf"{_ENDINGS}|{_WORD}|\p{{N}}{{1}}| ?[^\s\p{{L}}\p{{N}}\r\n]+|{_SPACE}"
 _BLOOM = r" ?[^(\s|.,!?…。，、।۔،)]+"
 _DEEPSEEK3 = (
-    r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"
+    r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"""
     rf"| ?[\p{{P}}\p{{S}}]+[\r\n]*|{_SPACE}"
 )
 _CASED = (  # the cased letters of Unicode 10, without those of scripts that have come to case late
@@ -59,6 +59,7 @@ _CASED = (  # the cased letters of Unicode 10, without those of scripts that hav
     r"\x{A790}-\x{A7FF}\x{AB30}-\x{AB68}\x{10570}-\x{105BC}\x{10D50}-\x{10D85}\x{16E40}-\x{16E7F}"
     r"\x{1D400}-\x{1DF2A}]]"
 )
+_DEEPSEEK_MARKS = r"\s?[!-/:-~！-／：-～‘-‟　-。]+"
 _DEEPSEEK_HAN = "[一-龥ࠀ-一가-퟿]+"
 
 _FAMILIES: dict[str, PreTokenizer] = {
@@ -76,17 +77,10 @@ _FAMILIES: dict[str, PreTokenizer] = {
     "seed-coder": PreTokenizer((_SEED,)),
     "tekken": PreTokenizer((_by_case("", r"\p{N}"),), ignore_merges=True, adds_bos=True),
     "gpt-4o llama4 kanana2 minimax-m2": PreTokenizer((_by_case(f"{_ENDINGS}?", r"\p{N}{1,3}"),)),
-    "deepseek-v3 hunyuan-dense joyai-llm": (PreTokenizer((r"\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", _DEEPSEEK3))),
+    "deepseek-v3 hunyuan-dense joyai-llm": PreTokenizer((r"\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", _DEEPSEEK3)),
     "deepseek-coder": PreTokenizer((r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", _DEEPSEEK_HAN, r"\p{N}")),
     "deepseek-llm": PreTokenizer(
-        (
-            r"[\r\n]",
-            rf"\s?{_CASED}+",
-            r"\s?[!-/:-~！-／：-～‘-‟　-。]+",
-            r"\s+$",
-            _DEEPSEEK_HAN,
-            r"\p{N}+",
-        )
+        (r"[\r\n]", rf"\s?{_CASED}+", _DEEPSEEK_MARKS, r"\s+$", _DEEPSEEK_HAN, r"\p{N}+")
     ),
     "falcon": PreTokenizer((r"[\p{P}\$\+<=>\^~\|`]+", _GPT2, "[0-9][0-9][0-9]")),
     "bloom poro-chat gpt3-finnish": PreTokenizer((_BLOOM,)),

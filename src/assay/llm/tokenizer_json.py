@@ -141,7 +141,8 @@ def _sound(step: Fields) -> bool:
     pattern, content = step.get("pattern", {"String": " "}), step.get("content", " ")
     if not isinstance(pattern, dict) or not isinstance(content, str) or "precompiled_charsmap" in step:
         return False
-    text = str(pattern.get("String", ""))
-    known = bool(text) if "String" in pattern else str(pattern.get("Regex")) in KNOWN_PATTERNS
+    text, regex = str(pattern.get("String", "")), str(pattern.get("Regex"))
+    regex = regex.replace("\r", r"\r").replace("\n", r"\n")  # some files have the characters themselves
+    known = bool(text) if "String" in pattern else regex in KNOWN_PATTERNS
     signs = (step.get("prepend", SPACE), step.get("replacement", SPACE), step.get("prefix", "##"))
     return known and len(content) <= len(text or " ") and signs == (SPACE, SPACE, "##")
