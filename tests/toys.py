@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from assay.ops.operator import (
     BITWISE,
     Array,
     Attribute,
     Attributes,
-    Case,
     Exactness,
     Kernel,
     Operator,
@@ -25,10 +22,6 @@ def _reference(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, 
     return (inputs[0],)
 
 
-def _cases(random: np.random.Generator) -> Sequence[Case]:
-    return ()
-
-
 def toy(name: str, inputs: tuple[Port, ...], outputs: tuple[Port, ...], **fields: object) -> Operator:
     given: dict[str, object] = {
         "summary": f"The toy {name}.",
@@ -36,7 +29,6 @@ def toy(name: str, inputs: tuple[Port, ...], outputs: tuple[Port, ...], **fields
         "reference": _reference,
         "exactness": BITWISE,
         "kernels": (Kernel(f"toy_{name}", inputs[0].name),),
-        "cases": _cases,
     }
     given |= fields
     return Operator(name=name, inputs=inputs, outputs=outputs, **given)  # type: ignore[arg-type]

@@ -12,11 +12,11 @@ from assay.graph.graph import Graph, ValueType
 from assay.kernels.sizes import PAGE
 from assay.ops import registry
 from assay.ops.builder import Builder
-from assay.ops.operator import Array, Case
-from assay.ops.weights import random_weight
+from assay.ops.operator import Array
 from assay.runtime.cpu import Cpu
 from assay.tensor.dtype import F16, F32, I32, Q4_1
 from every_op import harness
+from every_op.case import Case, random_weight
 
 WIDTHS = (32, 64)
 HEAD_DIM = 16

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from assay.graph.dim import Dim
 from assay.graph.graph import AttributeValue, ValueType
 from assay.kernels.sizes import PAGE
-from assay.ops.operator import Array, Attribute, Case, Operator
+from assay.ops.operator import Array, Attribute, Operator
 from assay.ops.pattern import parse
 from assay.ops.sample import BORDER, drawn
-from assay.ops.weights import random_weight
 from assay.tensor.dtype import DType
+from every_op.case import Case, random_weight
 
 Draw = Callable[[st.SearchStrategy[int]], int]
 Values = Callable[[np.random.Generator, tuple[int, ...], Mapping[str, int]], Array]

@@ -14,12 +14,14 @@ from assay.formats.quant import dequantise
 from assay.graph.graph import Graph, Node, ValueType
 from assay.ops import registry
 from assay.ops.builder import Builder
-from assay.ops.operator import Array, Case, Exactness, Kernel, Operator, Site
+from assay.ops.operator import Array, Exactness, Kernel, Operator, Site
 from assay.ops.resolution import resolve
 from assay.runtime.cpu import Cpu
 from assay.runtime.executor import Executor
 from assay.runtime.weights import load
 from assay.tensor.buffer import Buffer
+from every_op.case import Case
+from every_op.cases import cases as made
 
 SEED = 20260710
 POISON = 0xFF
@@ -27,8 +29,8 @@ POISON = 0xFF
 
 
 def cases(operator: Operator) -> tuple[Case, ...]:
-    """The operator's own cases, always the same."""
-    return tuple(operator.cases(np.random.default_rng(SEED)))
+    """The operator's cases, always the same."""
+    return tuple(made(operator, SEED))
 
 
 def all_cases() -> list[tuple[str, Operator, Case]]:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from assay.graph.graph import ValueType
-from assay.ops.operator import Array, Case, Operator
+from assay.ops.operator import Array, Operator
 from assay.ops.pattern import REST, parse
+from every_op.case import Case
 
 FEW = 5
 """Parts that are tried of each case."""

@@ -8,9 +8,10 @@ import pytest
 from assay.formats.quant import quantise
 from assay.graph.graph import ValueType
 from assay.ops import registry
-from assay.ops.operator import Case, Operator
+from assay.ops.operator import Operator
 from assay.runtime.cpu import Cpu
 from assay.tensor.dtype import F32, I8, I32, Q4_1, Q8_0, DType
+from every_op.case import Case
 from every_op.compare import differ, worst_ulp
 from every_op.harness import exactness, magnitudes, reference, run
 

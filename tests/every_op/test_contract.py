@@ -13,11 +13,12 @@ from assay.graph.dim import Dim
 from assay.graph.graph import AttributeValue, Node, ValueType
 from assay.ops import registry
 from assay.ops.contract import check
-from assay.ops.operator import Attribute, Attributes, Case, Operator, Port
+from assay.ops.operator import Attribute, Attributes, Operator, Port
 from assay.ops.pattern import parse
 from assay.ops.resolution import resolve
 from assay.tensor import dtype as dtypes
 from assay.tensor.dtype import F32
+from every_op.case import Case
 from every_op.harness import cases, graph_of, node_of, site_of
 
 every_operator = pytest.mark.parametrize("operator", registry.all_operators(), ids=attrgetter("name"))

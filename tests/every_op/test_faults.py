@@ -9,8 +9,8 @@ import pytest
 
 from assay.errors import PrecisionOverflow
 from assay.ops import registry
-from assay.ops.operator import Case
 from assay.runtime.cpu import Cpu
+from every_op.case import Case
 from every_op.harness import Bench, cases
 
 LARGEST = np.float32(65519.996)

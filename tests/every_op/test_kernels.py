@@ -11,8 +11,9 @@ import pytest
 
 from assay.graph.graph import ValueType
 from assay.ops import registry
-from assay.ops.operator import Case, Operator
+from assay.ops.operator import Operator
 from assay.runtime.cpu import Cpu
+from every_op.case import Case
 from every_op.compare import bits_differ, differ
 from every_op.harness import (
     POISON,

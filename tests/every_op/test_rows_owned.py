@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from assay.kernels.call import ENTRY
-from assay.ops.operator import Case, Operator
+from assay.ops.operator import Operator
 from assay.ops.pattern import parse
 from assay.runtime.cpu import Cpu
+from every_op.case import Case
 from every_op.compare import bits_differ
 from every_op.harness import POISON, Bench, all_cases, applicable
 

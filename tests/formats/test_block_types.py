@@ -13,8 +13,9 @@ from assay.formats.gguf_types import GGML_NAMES, SUPPORTED, TENSOR_CODES
 from assay.formats.rounding import QUANTISERS
 from assay.kernels.panels import BLOCK, FORMATS, PANEL, packed_bytes
 from assay.kernels.readers import READERS
-from assay.ops.weights import BLOCK_TYPES, random_weight
+from assay.ops.weights import BLOCK_TYPES
 from assay.tensor.dtype import BY_NAME, F16, Q2_K, QUANTISED, DType
+from every_op.case import random_weight
 
 every_type = pytest.mark.parametrize("dtype", QUANTISED, ids=str)
 

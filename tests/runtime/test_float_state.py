@@ -12,9 +12,9 @@ import pytest
 from assay.graph.graph import ValueType
 from assay.kernels.call import call
 from assay.ops import registry
-from assay.ops.operator import Case
 from assay.runtime.cpu import Cpu
 from assay.tensor.dtype import F32
+from every_op.case import Case
 from every_op.harness import Bench
 
 X86 = platform.machine() in ("x86_64", "AMD64")

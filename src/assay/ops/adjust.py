@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from assay.graph.graph import ValueType
 from assay.ops import operator as op
-from assay.ops.operator import Array, Attributes, Case, Port
+from assay.ops.operator import Array, Attributes, Port
 from assay.ops.registry import register
 from assay.tensor.dtype import F32, I32
 
@@ -26,25 +25,6 @@ def _reference(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, 
 
 def _arguments(site: op.Site) -> Sequence[op.Argument]:
     return *map(op.Address, (*_INPUTS, "adjusted")), site.dims["A"], site.dims["V"]
-
-
-def _cases(rng: np.random.Generator) -> Sequence[Case]:
-    cases = []
-    for rows, asking, vocabulary in ((1, 1, 1), (3, 2, 16), (2, 5, 77), (4, 4, 1003)):
-        logits = rng.normal(0, 4, (rows, vocabulary)).astype(np.float32)
-        logits[rng.random(logits.shape) < 0.05] = -np.inf
-        logits[0, vocabulary // 2] = np.nan
-        inputs = (
-            logits,
-            rng.integers(0, rows, asking, dtype=np.int32),
-            rng.integers(-1, 5, (asking, vocabulary), dtype=np.int32),
-            rng.choice(np.array([0, -np.inf, -100, 2.5], np.float32), (asking, vocabulary)),
-            rng.choice(np.array([0.5, 1, 1.3, 2], np.float32), (asking, 3)),
-        )
-        kinds = (F32, I32, I32, F32, F32)
-        types = tuple(ValueType.of(kind, *value.shape) for kind, value in zip(kinds, inputs, strict=True))
-        cases.append(Case(inputs, types, name=f"{asking} of {rows}×{vocabulary}"))
-    return cases
 
 
 register(
@@ -67,7 +47,6 @@ register(
         reference=_reference,
         exactness=op.BITWISE,
         kernels=(op.Kernel("adjust.adjust", _arguments, rows="A"),),
-        cases=_cases,
         numerics=("Each operation is float32 and rounded on its own, in the formula's order.",),
         not_differentiable=dict.fromkeys(_INPUTS, "a choice of tokens follows"),
     )

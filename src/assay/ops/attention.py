@@ -8,7 +8,7 @@ from assay.kernels.sizes import PAGE, attention_scratch
 from assay.ops import operator as op
 from assay.ops.cache import CACHE_TYPES
 from assay.ops.registry import register
-from assay.tensor.dtype import F32, I32, DType
+from assay.tensor.dtype import F32, I32
 
 
 def _reference(inputs: op.Arrays, attributes: op.Attributes) -> op.Arrays:
@@ -48,58 +48,6 @@ _ARGUMENTS = "q keys values spans pasts table y S P heads H D scale window cap c
 
 def _scratch(site: op.Site) -> int:
     return attention_scratch(site.integer("heads") // site.integer("H"), site.integer("D"))
-
-
-def _case(
-    rng: np.random.Generator,
-    dtype: DType,
-    lengths: list[int],
-    pasts: list[int],
-    shape: tuple[int, int, int],
-    window: int,
-    cap: float = 0.0,
-    causal: bool = True,
-) -> op.Case:
-    heads, kv_heads, d = shape
-    needed = [-(-(past + length) // PAGE) for past, length in zip(pasts, lengths, strict=True)]
-    pages = sum(needed) + 2
-    order = rng.permutation(pages).astype(np.int32)
-    table = np.zeros((len(lengths), max(needed)), np.int32)
-    # What no sequence has written may hold anything.
-    keys = np.full((pages, kv_heads, d, PAGE), np.nan, dtype.numpy)
-    values = np.full((pages, kv_heads, PAGE, d), np.nan, dtype.numpy)
-    at = 0
-    for sequence, count in enumerate(needed):
-        table[sequence, :count] = order[at : at + count]
-        at += count
-        total = pasts[sequence] + lengths[sequence]
-        for token in range(total):
-            page = table[sequence, token // PAGE]
-            keys[page, :, :, token % PAGE] = rng.normal(0, 1, (kv_heads, d))
-            values[page, :, token % PAGE] = rng.normal(0, 1, (kv_heads, d))
-    spans = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    q = rng.normal(0, 1, (int(spans[-1]), heads * d)).astype(np.float32)
-    kind = f"{heads}/{kv_heads}×{d}, window {window}, cap {cap}, causal {causal}"
-    inputs = (q, keys, values, spans, np.array(pasts, np.int32), table)
-    attributes = {"heads": heads, "window": window, "cap": cap, "causal": causal}
-    scale = float(np.float32(d**-0.5))
-    return op.Case.of(*inputs, name=f"{dtype} {lengths} after {pasts}, {kind}", scale=scale, **attributes)
-
-
-def _cases(rng: np.random.Generator) -> list[op.Case]:
-    return [
-        _case(rng, dtype, *rest)
-        for dtype in CACHE_TYPES
-        for rest in (
-            ([1], [0], (1, 1, 16), 0),
-            ([5, 1, 20], [0, 63, 60], (3, 1, 64), 0),
-            ([1, 33, 1], [640, 511, 100], (4, 2, 32), 0),
-            ([70, 2], [3, 600], (6, 2, 64), 100),
-            ([9, 130], [1100, 0], (2, 2, 80), 48),
-            ([1, 40], [70, 0], (2, 1, 32), 0, 5.0),
-            ([3, 90, 1], [0, 0, 600], (4, 4, 32), 0, 0.0, False),
-        )
-    ]
 
 
 register(
@@ -148,7 +96,6 @@ register(
         kernels=tuple(
             op.Kernel(f"attention.{dtype}", _ARGUMENTS, ("keys", dtype), _scratch) for dtype in CACHE_TYPES
         ),
-        cases=_cases,
         numerics=(
             "Scores: scale · q is rounded first; then fma over d in ascending order.",
             "Blocks of 64 keys give (max, sum, output) from zero; they fold in order inside "

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from assay.kernels.sizes import PAGE
 from assay.ops import operator as op
 from assay.ops.registry import register
@@ -20,19 +18,6 @@ def _reference(inputs: op.Arrays, attributes: op.Attributes) -> op.Arrays:
     keys[page, :, :, place] = k.reshape(len(k), heads, d).astype(keys.dtype)
     values[page, :, place, :] = v.reshape(len(v), heads, d).astype(values.dtype)
     return keys, values
-
-
-def _cases(rng: np.random.Generator) -> list[op.Case]:
-    cases = []
-    for dtype in CACHE_TYPES:
-        for t, pages, h, d in ((1, 1, 1, 16), (70, 3, 2, 64), (5, 4, 3, 80)):
-            k, v = (rng.normal(0, 2, (t, h * d)).astype(np.float32) for _ in range(2))
-            slots = rng.permutation(pages * PAGE)[:t].astype(np.int32)
-            keys = rng.normal(0, 1, (pages, h, d, PAGE)).astype(dtype.numpy)
-            values = rng.normal(0, 1, (pages, h, PAGE, d)).astype(dtype.numpy)
-            name = f"{dtype} {t} of {pages} pages, {h}×{d}"
-            cases.append(op.Case.of(k, v, slots, keys, values, name=name))
-    return cases
 
 
 register(
@@ -61,7 +46,6 @@ register(
             op.Kernel(name, "k v slots keys values T H D", ("keys", dtype), rows="T")
             for name, dtype in (("kvcache.write_f16", F16), ("kvcache.write_f32", F32))
         ),
-        cases=_cases,
         numerics=(
             "To the cache's type, nearest even; a value that becomes infinite or is not finite is "
             "PrecisionOverflow.",

@@ -101,22 +101,6 @@ def _kernel(row: Row) -> op.Kernel:
     return op.Kernel("elementwise.chain", arguments, scratch=SCRATCH, rows=rows)
 
 
-def _cases(row: Row) -> op.Cases:
-    def cases(rng: np.random.Generator) -> list[op.Case]:
-        made = []
-        for shape in ((1,), (3, 7), (2, 300), (33, 64)):
-            shapes = [shape[1:] if port is ROW else shape for port in row.ports]
-            if () in shapes:
-                continue
-            arrays = [rng.normal(0, 4, each).astype(np.float32) for each in shapes]
-            arrays[0].flat[0] = -100.0
-            attributes = {row.constant.name: 0.3} if row.constant else {}
-            made.append(op.Case.of(*arrays, name=str(shape), **attributes))
-        return made
-
-    return cases
-
-
 def _reference(row: Row) -> op.Reference:
     return lambda inputs, attributes: (row.compute(*inputs, *attributes.values()),)
 
@@ -133,7 +117,6 @@ for _row in TABLE:
             reference=_reference(_row),
             exactness=_row.exactness,
             kernels=(_kernel(_row),),
-            cases=_cases(_row),
             numerics=_row.numerics,
             pointwise=_row.number,
             constant=_row.constant.name if _row.constant else "",

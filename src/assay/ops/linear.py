@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from assay.graph.graph import ValueType
 from assay.kernels.panels import DEQUANTISED, EDGE
 from assay.ops import operator as op
 from assay.ops.registry import register
-from assay.ops.weights import BLOCK_TYPES, WEIGHT_TYPES, random_weight
-from assay.tensor.dtype import F32, I8, I32, DType
+from assay.ops.weights import BLOCK_TYPES, WEIGHT_TYPES
+from assay.tensor.dtype import F32, I8, I32
 
 
 def _linear(inputs: op.Arrays, attributes: op.Attributes) -> op.Arrays:
@@ -21,25 +18,6 @@ def _linear(inputs: op.Arrays, attributes: op.Attributes) -> op.Arrays:
 
 def _linear_terms(inputs: op.Arrays, attributes: op.Attributes) -> op.Arrays:
     return _linear([np.abs(array) for array in inputs], attributes)
-
-
-SHAPES = ((1, 32, 32), (1, 288, 96), (5, 64, 70), (13, 576, 64), (200, 320, 33))
-"""(T, K, N): one row and many, K over a block of 256 and not a multiple of it, N cut inside a panel."""
-
-
-def shapes(dtype: DType) -> Sequence[tuple[int, int, int]]:
-    """The same in whole blocks of the type."""
-    return tuple((t, -(-k // dtype.block) * dtype.block, n) for t, k, n in SHAPES)
-
-
-def _linear_cases(rng: np.random.Generator) -> list[op.Case]:
-    cases = []
-    for dtype in WEIGHT_TYPES:
-        for t, k, n in shapes(dtype):
-            x = rng.normal(0, 1, (t, k)).astype(np.float32)
-            types = (*op.plain(x), ValueType.of(dtype, n, k))
-            cases.append(op.Case((x, random_weight(rng, dtype, n, k)), types, name=f"{dtype} {t}×{k}×{n}"))
-    return cases
 
 
 register(
@@ -69,7 +47,6 @@ register(
             )
             for dtype in WEIGHT_TYPES
         ),
-        cases=_linear_cases,
         numerics=(
             "K is summed by fma in ascending order inside blocks of 256, from zero; the blocks are "
             "added in order.",
@@ -89,19 +66,6 @@ def _quantized(inputs: op.Arrays, attributes: op.Attributes) -> op.Arrays:
 def _quantized_terms(inputs: op.Arrays, attributes: op.Attributes) -> op.Arrays:
     q, scale, total, w = inputs
     return _quantized((np.abs(q), np.abs(scale), total, np.abs(w)), attributes)
-
-
-def _quantized_cases(rng: np.random.Generator) -> list[op.Case]:
-    cases = []
-    for dtype in BLOCK_TYPES:
-        for t, k, n in shapes(dtype):
-            q = rng.integers(-127, 128, (t, k)).astype(np.int8)
-            scale = rng.uniform(0.001, 0.1, (t, k // 32)).astype(np.float32)
-            total = q.reshape(t, -1, 32).sum(-1).astype(np.int32)
-            types = (*op.plain(q, scale, total), ValueType.of(dtype, n, k))
-            inputs = (q, scale, total, random_weight(rng, dtype, n, k))
-            cases.append(op.Case(inputs, types, name=f"{dtype} {t}×{k}×{n}"))
-    return cases
 
 
 register(
@@ -131,7 +95,6 @@ register(
             op.Kernel(f"qgemm.{dtype}", "q scale sum w y T 32*B N scratch", ("w", dtype), EDGE)
             for dtype in BLOCK_TYPES
         ),
-        cases=_quantized_cases,
         numerics=(
             "For each block of 32 in order, or group of 16 where the type has them: "
             "acc = fma(float32(integer dot), scale · scale_w, acc); with a minimum then "

@@ -22,16 +22,6 @@ def _terms(inputs: op.Arrays, attributes: op.Attributes) -> op.Arrays:
     return _reference([np.abs(base), np.abs(x), adapter, *map(np.abs, maps)], attributes)
 
 
-def _cases(rng: np.random.Generator) -> list[op.Case]:
-    cases = []
-    for t, k, n, r in ((1, 32, 33, 4), (5, 288, 70, 17), (9, 600, 40, 8), (2, 64, 16, 300)):
-        base, x = (rng.normal(0, 1, (t, size)).astype(np.float32) for size in (n, k))
-        a, b = (rng.normal(0, 0.5, shape).astype(np.float32) for shape in ((3, k, r), (3, r, n)))
-        adapter = (np.arange(t, dtype=np.int32) + 3) % 4 - 1
-        cases.append(op.Case.of(base, x, adapter, a, b, name=f"{t}×{k}×{n}, rank {r}"))
-    return cases
-
-
 register(
     op.Operator(
         name="lora",
@@ -64,7 +54,6 @@ register(
                 rows="T",
             ),
         ),
-        cases=_cases,
         numerics=(
             "Both sums are by fma in ascending order inside blocks of 256, from zero; the blocks are added "
             "in order.",

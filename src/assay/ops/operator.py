@@ -14,7 +14,7 @@ import numpy as np
 
 from assay.graph.dim import Dim
 from assay.graph.graph import AttributeValue, Node, ValueType
-from assay.tensor.dtype import BY_NAME, DType
+from assay.tensor.dtype import DType
 
 Array = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
 Arrays = Sequence[Array]
@@ -244,28 +244,6 @@ Reference = Callable[[Arrays, Attributes], Arrays]
 float16, bfloat16 and quantised weights come as the float32 numbers that they stand for.
 """
 
-Cases = Callable[[np.random.Generator], Sequence["Case"]]
-
-
-def plain(*arrays: Array) -> tuple[ValueType, ...]:
-    """The arrays' own types."""
-    return tuple(ValueType.of(BY_NAME[array.dtype.name], *array.shape) for array in arrays)
-
-
-@dataclass(frozen=True)
-class Case:
-    """One test case: input arrays in the ports' order (raw bytes for quantised weights) and attributes."""
-
-    inputs: tuple[Array, ...]
-    types: tuple[ValueType, ...]
-    attributes: Attributes = field(default_factory=dict)
-    name: str = ""
-
-    @staticmethod
-    def of(*inputs: Array, name: str, **attributes: AttributeValue) -> Case:
-        """A case of inputs that are plain numbers."""
-        return Case(inputs, plain(*inputs), attributes, name)
-
 
 @dataclass(frozen=True, eq=False)
 class Operator:
@@ -282,7 +260,6 @@ class Operator:
     reference: Reference
     exactness: Exactness
     kernels: tuple[Kernel, ...]
-    cases: Cases
     since: int = 1
     attributes: tuple[Attribute, ...] = ()
     relations: tuple[Relation, ...] = ()

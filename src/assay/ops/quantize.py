@@ -23,19 +23,6 @@ def _reference(inputs: op.Arrays, attributes: op.Attributes) -> op.Arrays:
     return q.reshape(x.shape), scale, q.sum(axis=2, dtype=np.int32)
 
 
-def _cases(rng: np.random.Generator) -> list[op.Case]:
-    cases = []
-    for t, k in ((1, 32), (3, 576), (40, 96)):
-        x = (rng.normal(0, 1, (t, k)) * 10.0 ** rng.integers(-40, 38, (t, 1))).astype(np.float32)
-        x[0, :32] = 0.0
-        x[-1, -1] = -0.0
-        cases.append(op.Case.of(x, name=f"{t}×{k}"))
-    ties = (np.arange(64, dtype=np.float32) - 32 + np.float32(0.5)).reshape(1, 64)
-    ties[0, 0], ties[0, 63] = 127.0, -127.0
-    cases.append(op.Case.of(ties, name="ties"))
-    return cases
-
-
 register(
     op.Operator(
         name="quantize",
@@ -52,7 +39,6 @@ register(
         reference=_reference,
         exactness=op.BITWISE,
         kernels=(op.Kernel("quantize.rows", "x q scale sum T 32*B", rows="T"),),
-        cases=_cases,
         numerics=(
             "To nearest, ties to even. A block whose greatest magnitude is below 2⁻¹⁰⁰ becomes zeros.",
             "NaN or infinity in x is PrecisionOverflow.",

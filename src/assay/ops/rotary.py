@@ -21,16 +21,6 @@ def _table_floor(inputs: op.Arrays, attributes: op.Attributes) -> op.Arrays:
     return (np.maximum(np.abs(_table(inputs, attributes)[0]), 2.0**-26),)
 
 
-def _table_cases(rng: np.random.Generator) -> list[op.Case]:
-    cases = []
-    for t, p in ((1, 1), (5, 32), (9, 40)):
-        positions = rng.integers(0, 131072, t, dtype=np.int32)
-        positions[0] = 0
-        frequencies = (10000.0 ** (-np.arange(p) / p)).astype(np.float32)
-        cases.append(op.Case.of(positions, frequencies, name=f"{t}×{p}"))
-    return cases
-
-
 register(
     op.Operator(
         name="rotary_table",
@@ -48,7 +38,6 @@ register(
             "ulp", 1, "sine and cosine in float64 within 2⁻⁵⁰, rounded once to float32", _table_floor
         ),
         kernels=(op.Kernel("rotary.table", "positions frequencies table T P", rows="T"),),
-        cases=_table_cases,
         not_differentiable={"positions": "integers", "frequencies": "constants of the model"},
     )
 )
@@ -80,18 +69,6 @@ def _rotary_terms(inputs: op.Arrays, attributes: op.Attributes) -> op.Arrays:
     return (np.maximum(first, second),)
 
 
-def _rotary_cases(rng: np.random.Generator) -> list[op.Case]:
-    cases = []
-    for pairing in PAIRINGS:
-        for t, heads, d, p in ((1, 1, 16, 8), (5, 3, 64, 32), (4, 2, 80, 20), (3, 1, 96, 48)):
-            x = rng.normal(0, 1, (t, heads * d)).astype(np.float32)
-            angles = rng.uniform(0, 7, (t, p))
-            table = np.concatenate([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
-            name = f"{pairing} {t}×{heads}×{d}, {p} pairs"
-            cases.append(op.Case.of(x, table, name=name, heads=heads, head_dim=d, pairing=pairing))
-    return cases
-
-
 register(
     op.Operator(
         name="rotary",
@@ -120,7 +97,6 @@ register(
             op.Kernel(f"rotary.{pairing}", "x table y T heads head_dim P", ("pairing", pairing), rows="T")
             for pairing in PAIRINGS
         ),
-        cases=_rotary_cases,
         numerics=("a' = fma(a, cos, −(b · sin)) and b' = fma(a, sin, b · cos).",),
         not_differentiable={"table": "constants of the positions"},
     )

@@ -7,14 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.graph.graph import ValueType
 from assay.kernels.sizes import MOST_TOP
 from assay.ops.operator import (
     Address,
     Argument,
     Array,
     Attributes,
-    Case,
     Exactness,
     Kernel,
     Operator,
@@ -167,49 +165,6 @@ def _arguments(site: Site) -> Sequence[Argument]:
     return *map(Address, names), site.dims["R"], site.dims["V"], Scratch(), _scratch(site)
 
 
-SETTINGS = np.array(
-    [
-        (0, 0, 0, 1, 1), (1, 0, 0, 1, 1), (1.5, 0, 0, 1, 1), (0.7, 5, 0, 1, 1), (1, 0, 0.1, 1, 1),
-        (1.5, 0, 0, 0.7, 1), (1, 0, 0, 1, 0.9), (0.8, 40, 0.01, 0.9, 0.95), (1, 10**6, 0, 1, 1),
-    ]
-)  # fmt: skip
-"""temperature, top_k, min_p, typical_p and top_p of rows to be tested."""
-
-
-def _case(rng: np.random.Generator, name: str, logits: Array, settings: Array) -> Case:
-    """Rows with these settings and random draws that are farther than BORDER from every border."""
-    rows, vocabulary = logits.shape
-    adjusted = rng.permutation(logits.reshape(-1)).reshape(rows, vocabulary)[: rows // 2]
-    values = (
-        rng.integers(-1, len(adjusted), rows), *settings.T, rng.integers(-(2**63), 2**63, rows),
-        rng.integers(0, 8, rows), rng.integers(0, 2**20, rows), rng.choice([0, 3, MOST_TOP], rows),
-    )  # fmt: skip
-    columns = [value.astype(kind.numpy) for value, kind in zip(values, PARAMETERS.values(), strict=True)]
-    inputs = (logits, adjusted, *columns)
-    for row in range(rows):
-        while drawn(inputs, row)[1] <= BORDER:
-            inputs[8][row] += 1  # another seed, and for typical other distances
-            inputs[3][row] *= np.float32(1.001)
-    kinds = (F32, F32, *PARAMETERS.values())
-    types = tuple(ValueType.of(kind, *value.shape) for kind, value in zip(kinds, inputs, strict=True))
-    return Case(inputs, types, name=f"{name}, {rows}×{vocabulary}")
-
-
-def _cases(rng: np.random.Generator) -> Sequence[Case]:
-    cases = [_case(rng, "one", np.ones((1, 1), np.float32), SETTINGS[7:8])]
-    for vocabulary in (1, 16, 100, 1003):
-        logits = rng.normal(0, 4, (len(SETTINGS), vocabulary)).astype(np.float32)
-        cases.append(_case(rng, "settings", logits, SETTINGS))
-    edges = rng.normal(0, 1, (4, 40)).astype(np.float32)
-    edges[0, 7], edges[1, [3, 20]], edges[2, ::2], edges[3] = np.nan, np.inf, -np.inf, -np.inf
-    ties = rng.integers(-2, 3, (4, 40)).astype(np.float32)
-    for setting in (0, 1, 3):
-        settings = SETTINGS[[setting] * 4]
-        cases.append(_case(rng, f"NaN and infinities, setting {setting}", edges, settings))
-        cases.append(_case(rng, f"ties, setting {setting}", ties, settings))
-    return cases
-
-
 register(
     Operator(
         name="sample",
@@ -258,7 +213,6 @@ register(
             _magnitudes,
         ),
         kernels=(Kernel("sample.sample", _arguments, scratch=_scratch, rows="R"),),
-        cases=_cases,
         numerics=(
             "A weight is float32 exp((logit − max) · (1 / temperature)), each operation rounded, and 1 for "
             "the greatest logit even if infinite; then a multiple of 2⁻⁴⁰, nearest even. A −∞ is never "

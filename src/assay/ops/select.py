@@ -17,17 +17,6 @@ def _reference(inputs: op.Arrays, attributes: op.Attributes) -> op.Arrays:
     return (y,)
 
 
-def _cases(rng: np.random.Generator) -> list[op.Case]:
-    cases = []
-    for t, r, n in ((1, 1, 1), (5, 3, 17), (4, 9, 64), (70, 33, 100)):
-        x = rng.normal(0, 1, (t, n)).astype(np.float32)
-        rows = rng.integers(0, t, r, dtype=np.int32)
-        if r > 3:
-            rows[:3] = -1, t, 2**31 - 1
-        cases.append(op.Case.of(x, rows, name=f"{r} of {t}×{n}"))
-    return cases
-
-
 register(
     op.Operator(
         name="gather_rows",
@@ -41,7 +30,6 @@ register(
         reference=_reference,
         exactness=op.BITWISE,
         kernels=(op.Kernel("move.gather_rows", "x rows y T R N", rows="R"),),
-        cases=_cases,
         not_differentiable={"rows": "row numbers are integers"},
     )
 )
