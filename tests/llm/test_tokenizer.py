@@ -259,6 +259,12 @@ def test_types_may_be_absent_or_an_array() -> None:
     ]
 
 
+def test_bytes_are_given_no_space() -> None:
+    tokenizer = Tokenizer.from_gguf(SMALL | {"tokenizer.ggml.add_space_prefix": True})
+    assert tokenizer.encode("a") == [tokenizer.id_of("a")]
+    assert tokenizer.decode(tokenizer.encode(" a")) == " a"
+
+
 def test_bos_without_one() -> None:
     with pytest.raises(RequestError) as caught:
         Tokenizer.from_gguf(SMALL).encode("a", bos=True)

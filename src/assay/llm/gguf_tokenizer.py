@@ -110,9 +110,11 @@ def _vocabulary(keys: Keys, model: _Model) -> Vocabulary:
     eos_id = closing_id if model.closing[0] == "eos_token_id" else keys.token_id("eos_token_id", count)
     ends = {eos_id} | {keys.token_id(key, count) for key in _END_KEYS}
     ends |= {ids[text] for text in _END_TEXTS if text in control}
+    # Converters copy this flag from files of byte-level BPE, too, where no text is given a space.
+    prefix = keys.flag("add_space_prefix", model.space_prefix)
     return Vocabulary(
         tokens=tokens, kinds=kinds.tobytes(), ids=ids, control=control, user_defined=user_defined,
-        spelling=model.spelling, space_prefix=keys.flag("add_space_prefix", model.space_prefix),
+        spelling=model.spelling, space_prefix=prefix and model.spelling is not byte_level,
         bos_id=bos_id, eos_id=eos_id, closing_id=closing_id,
         end_ids=frozenset(end for end in ends if end is not None), adds_bos=adds_bos, adds_eos=adds_eos,
     )  # fmt: skip
