@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from assay.errors import FormatError
 from assay.formats.files import member
 from assay.formats.inventory import Wanted, hold
-from assay.formats.quant import dequantise
+from assay.formats.quant import dequantise, quantise
 from assay.formats.safetensors import SafetensorsFiles, open_safetensors
 from assay.formats.strict_json import JsonValue, read_json
 from assay.formats.tensors import quoted
 from assay.models.config import Config
 from assay.models.decoder import VECTORS, Decoder, weights
-from assay.models.parts import Part
+from assay.models.parts import Part, TensorFile
 from assay.models.shape import GREATEST, MOST
 
 Floats = NDArray[np.float32]
@@ -98,6 +98,20 @@ def stacked(adapters: Sequence[Adapter]) -> dict[str, Floats]:
         stem = name.removesuffix(".weight")
         found |= {f"{stem}.lora_a": down, f"{stem}.lora_b": up}
     return found
+
+
+def merged(adapter: Adapter, file: TensorFile, parts: Mapping[str, Part], name: str) -> NDArray[np.uint8]:
+    """The bytes of a model's tensor with the adapter in it: sums in float64, rounded to the tensor's type."""
+    info, raw = file.tensors[name], file.raw(name)
+    inside = [weight for weight in adapter.maps if parts[weight].source == name]
+    if not inside:
+        return raw
+    values = dequantise(raw, info.dtype, info.shape).astype(np.float64)
+    for weight in inside:
+        part, (a, b) = parts[weight], adapter.maps[weight]
+        rows = values.T if part.turned else values
+        rows[part.first : part.first + len(b)] += b.astype(np.float64) @ a
+    return quantise(values.astype(np.float32), info.dtype)
 
 
 def _settings(config: Config, fields: Mapping[str, JsonValue]) -> tuple[int, np.float32]:

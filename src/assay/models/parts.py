@@ -77,22 +77,22 @@ class Weights:
         wanted: Mapping[str, Wanted],
         computed: Mapping[str, NDArray[np.generic]],
     ) -> None:
-        self._file, self._parts, self._wanted, self.computed = file, parts, wanted, dict(computed)
+        self.file, self.parts, self._wanted, self.computed = file, parts, wanted, dict(computed)
 
     @property
     def dtypes(self) -> dict[str, DType]:
         """Each weight's element type in the graph."""
         return {
-            name: F32 if len(self._wanted[name].shape) == 1 else self._file.tensors[part.source].dtype
-            for name, part in self._parts.items()
+            name: F32 if len(self._wanted[name].shape) == 1 else self.file.tensors[part.source].dtype
+            for name, part in self.parts.items()
         }
 
     def raw(self, name: str) -> NDArray[np.uint8]:
         """The bytes of a weight, in the order of its rows."""
         if name in self.computed:
             return self.computed[name].reshape(-1).view(np.uint8)
-        part, shape = self._parts[name], self._wanted[name].shape
-        info, raw = self._file.tensors[part.source], self._file.raw(part.source)
+        part, shape = self.parts[name], self._wanted[name].shape
+        info, raw = self.file.tensors[part.source], self.file.raw(part.source)
         if part.turned:
             raw = np.ascontiguousarray(raw.view(f"V{info.dtype.size}").reshape(info.shape).T).view(np.uint8)
             raw = raw.reshape(-1)
