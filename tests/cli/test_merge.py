@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -31,9 +30,9 @@ def test_a_gguf_file(cli, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyP
     made = adapter(tmp_path / "a", name)
     base, out, wanted = (tmp_path / f"{stem}.gguf" for stem in ("base", "out", "wanted"))
     converted.write(base, name)
-    outcome = cli("merge", str(base), str(tmp_path / "a"), str(out), "--json")
+    outcome = cli("merge", str(base), str(tmp_path / "a"), str(out))
     assert outcome.code == 0, outcome.err
-    assert json.loads(outcome.out)["maps"] > len(made) // 2
+    assert outcome.out.startswith(f"{out}: ")
     monkeypatch.setattr(converted, "stored", lambda path: peft.merged(stored(path), made))
     converted.write(wanted, name)
     with open_gguf(out) as found, open_gguf(wanted) as expected:

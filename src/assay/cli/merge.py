@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import tempfile
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from assay.cli import interrupt, options
 from assay.cli.command import GOOD, Command, Parser
@@ -15,16 +14,11 @@ from assay.cli.model import find_model
 from assay.cli.progress import Bars
 from assay.errors import RequestError
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 def _declare(parser: Parser) -> None:
     parser.add_argument("model", metavar="MODEL", help=options.MODEL)
     parser.add_argument("adapter", metavar="ADAPTER", type=Path, help="a folder with a LoRA in PEFT's layout")
     parser.add_argument("out", metavar="OUT", type=Path, help="what to write: a file or folder, as MODEL is")
-    parser.add_argument("--json", action="store_true", help="for programs")
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -41,28 +35,21 @@ def _run(arguments: argparse.Namespace) -> int:
     with Bars() as progress:
         path = find_model(arguments.model, progress)
     with open_source(path) as source, interrupt.raises():
-        adapter = read_adapter(arguments.adapter, source.model, source.modules)
-        file, parts = source.weights.file, source.weights.parts
-
-        def raw(name: str) -> NDArray[np.uint8]:
-            return merged(adapter, file, parts, name)
-
+        adapter, file = read_adapter(arguments.adapter, source.model, source.modules), source.weights.file
+        raw = partial(merged, adapter, file, source.weights.parts)
         try:
             if isinstance(file, GgufFile):
                 rows = [(name, info.dtype, info.shape, raw(name)) for name, info in file.tensors.items()]
                 write_gguf(out, file.metadata, rows)
             else:
                 with tempfile.TemporaryDirectory(dir=out.parent) as beside:
-                    made = Path(beside) / "made"
-                    shutil.copytree(path, made, ignore=shutil.ignore_patterns("*.safetensors*", ".*"))
+                    others = shutil.ignore_patterns("*.safetensors*", ".*")
+                    made = Path(shutil.copytree(path, Path(beside) / "made", ignore=others))
                     write_safetensors(made / SINGLE, file.tensors, raw)
                     made.rename(out)
         except OSError as error:
-            raise RequestError(
-                "OUT can't be written", place=str(out), got=error.strerror or str(error)
-            ) from error
-    maps = len(adapter.maps)
-    print(json.dumps({"out": str(out), "maps": maps}) if arguments.json else f"{out}: {maps} maps changed")
+            raise RequestError("it can't be written", place="OUT", got=str(error)) from error
+    print(f"{out}: {len(adapter.maps)} maps changed")
     return GOOD
 
 
@@ -72,6 +59,6 @@ COMMAND = Command(
     ("assay merge ./model ./adapter ./merged", "assay merge model.gguf ./adapter merged.gguf"),
     _declare,
     _run,
-    "Sums are in float64, and rounded to the type that each tensor has in MODEL: what is quantised is\n"
-    "rounded again. OUT appears whole, or not at all.",
+    "Sums are rounded to the type that each tensor has in MODEL: what is quantised is rounded again.\n"
+    "OUT appears whole, or not at all.",
 )
