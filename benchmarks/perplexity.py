@@ -28,7 +28,7 @@ class Logits:
     def __init__(self, engine: Process, folder: str) -> None:
         self._engine, self._path = engine, f"{folder}/{engine.name}.npy"
 
-    def logits(self, tokens: Sequence[int]) -> NDArray[np.float32]:
+    def __call__(self, tokens: Sequence[int]) -> NDArray[np.float32]:
         self._engine.call("logits", tokens=tokens, path=self._path)
         found: NDArray[np.float32] = np.load(self._path)
         return found

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import assay
-from assay.audit.evaluation import Evaluation, Scorer, evaluate, kullback_leibler, log_softmax, windows
+from assay.audit.evaluation import Evaluation, Logits, evaluate, kullback_leibler, log_softmax, windows
 from assay.errors import PrecisionOverflow
 from llm import tiny
 
@@ -20,11 +20,11 @@ class Fixed:
     def __init__(self, logits: np.ndarray) -> None:
         self.given = logits
 
-    def logits(self, tokens: list[int]) -> np.ndarray:
+    def __call__(self, tokens: list[int]) -> np.ndarray:
         return self.given[: len(tokens)]
 
 
-def run(models: list[Scorer], cut: list[list[int]]) -> Evaluation:
+def run(models: list[Logits], cut: list[list[int]]) -> Evaluation:
     return evaluate(models, cut, lambda done, total: None)
 
 
@@ -99,7 +99,7 @@ def test_a_model_itself(tmp_path) -> None:
     with assay.load(tiny.write(tmp_path / "tiny.gguf"), threads=1) as lm:
         tokens = np.random.default_rng(1).integers(3, 32, 48).tolist()
         cut = windows(tokens, 16, 1)
-        found = run([lm, lm], cut)
+        found = run([lm.logits, lm.logits], cut)
         logs = np.concatenate([log_softmax(lm.logits(window))[8:15] for window in cut])
         followed = np.concatenate([window[9:16] for window in cut])
         assert found.surprise[0] == pytest.approx(-logs[np.arange(21), followed], rel=1e-15)

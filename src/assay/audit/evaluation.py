@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from collections.abc import Sequence as Items
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +15,10 @@ from numpy.typing import NDArray
 from assay.errors import PrecisionOverflow
 
 Floats = NDArray[np.float64]
+Logits = Callable[[Items[int]], NDArray[np.float32]]
+"""`LanguageModel.logits`, or another engine's."""
 ROWS = 32
 """Positions whose probabilities are in memory at once."""
-
-
-class Scorer(Protocol):
-    """What gives logits at every position: a LanguageModel."""
-
-    def logits(self, tokens: Items[int], /) -> NDArray[np.float32]: ...
 
 
 @dataclass(frozen=True)
@@ -59,7 +54,7 @@ def windows(tokens: Items[int], context: int, bos: int | None) -> list[list[int]
 
 
 def evaluate(
-    models: Items[Scorer], cut: Items[Items[int]], progress: Callable[[int, int], None]
+    models: Items[Logits], cut: Items[Items[int]], progress: Callable[[int, int], None]
 ) -> Evaluation:
     """Score the second half of each window: its tokens but the first one of them, each after those before it
     in the window. Of two models the second is the reference. Raises RequestError or PrecisionOverflow.
@@ -67,7 +62,7 @@ def evaluate(
     scored: list[tuple[NDArray[np.int64], NDArray[np.int64], Floats, Floats]] = []
     for done, window in enumerate(cut):
         progress(done, len(cut))
-        logits = [lm.logits(window) for lm in models]
+        logits = [model(window) for model in models]
         for first in range(len(window) // 2, len(window) - 1, ROWS):
             at = np.arange(first, min(first + ROWS, len(window) - 1))
             followed = np.array(window)[at + 1]

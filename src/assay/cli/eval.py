@@ -53,7 +53,7 @@ def _run(arguments: argparse.Namespace) -> int:
         want = f"at least {arguments.context} tokens, a window"
         raise RequestError("the text is too short", place="FILE", want=want, got=str(len(tokens)))
     with Bars() as progress:
-        found = evaluate(models, cut, progress.evaluate)
+        found = evaluate([lm.logits for lm in models], cut, progress.evaluate)
     worst = np.argsort(-found.divergence, kind="stable")[: arguments.worst].tolist()
     figures: dict[str, object] = {
         "models": [f"{each.model} ({each.activations})" for each in asked],
@@ -83,13 +83,12 @@ def _text(path: str) -> str:
 
 def _tokens(models: list[LanguageModel], text: str) -> list[int]:
     """The text's tokens. Raises RequestError unless the models have the same ones."""
-    found = []
-    for tokenizer in (lm.tokenizer for lm in models):
-        every = [*map(tokenizer.token_bytes, range(tokenizer.vocabulary_size))]
-        found.append((tokenizer.encode(text, bos=tokenizer.adds_bos, eos=tokenizer.adds_eos), every))
-    if found[0] != found[-1]:
+    tokenizers = [lm.tokenizer for lm in models]
+    found = [each.encode(text, bos=each.adds_bos, eos=each.adds_eos) for each in tokenizers]
+    spelt = [[*map(each.token_bytes, range(each.vocabulary_size))] for each in tokenizers]
+    if (found[0], spelt[0]) != (found[-1], spelt[-1]):
         raise RequestError("models with different tokens can't be compared", place="--against")
-    return found[0][0]
+    return found[0]
 
 
 def _place(
