@@ -101,7 +101,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
                 "blocks, panels = k // BLOCK, (n + PANEL - 1) // PANEL",
                 "blocks, panels = k // BLOCK, n // PANEL",
             ),
-            ("kernels/readers.py", " ^ 0x80808080", ""),
+            ("kernels/readers.py", "& mask ^ sign) <<", "& mask) <<"),
             ("kernels/readers.py", "get_u8(at) >> 6 << 4", "get_u8(at) >> 7 << 4"),
             ("kernels/qtile.py", "[first, [self.builder.sub(*each) for", "[first, [each[0] for"),
             ("kernels/pack.py", "sign = 0x8000 if super_block", "sign = 0 if super_block"),

@@ -40,6 +40,7 @@ def load(
     draft: str | Path | None = None,
     prefix_cache: bool = True,
     adapters: Mapping[str, str | Path] | None = None,
+    quantize: str | None = None,
     progress: Progress | None = None,
 ) -> LanguageModel:
     """The language model with this catalogue name, or in this GGUF file or folder, ready to run.
@@ -51,6 +52,7 @@ def load(
     that saves steps; with `draft`, a smaller model with the same tokens guesses. `prefix_cache`: a prompt
     that begins like an earlier one computes only the rest. None of these changes an answer. `adapters` are
     names and the folders of LoRA adapters, in PEFT's layout: a request may give one's name as its `adapter`.
+    `quantize`, such as "q8_0", rounds matrices of float32, float16 or bfloat16 to blocks of that type.
 
     Raises ModelNotFoundError, FormatError, ContractError, HardwareFault or RequestError.
     """
@@ -61,7 +63,7 @@ def load(
     settings.check()
     threads = settings.THREADS.get() if threads is None else threads
     options = Options(
-        activations, context, cache_tokens, budget, threads, guesses, prefix_cache, adapters or {}
+        activations, context, cache_tokens, budget, threads, guesses, prefix_cache, adapters or {}, quantize
     )
     # Loading makes a hundred thousand objects that stay; to look among them for garbage again and again takes
     # longer than to parse the file.

@@ -8,20 +8,19 @@ import gguf
 import numpy as np
 import pytest
 
-from assay.formats.blocks import DEQUANTISERS
 from assay.formats.gguf_types import GGML_NAMES, SUPPORTED, TENSOR_CODES
 from assay.formats.rounding import QUANTISERS
 from assay.kernels.panels import BLOCK, FORMATS, PANEL, packed_bytes
 from assay.kernels.readers import READERS
 from assay.ops.weights import BLOCK_TYPES
-from assay.tensor.dtype import BY_NAME, F16, Q2_K, QUANTISED, DType
+from assay.tensor.dtype import BY_NAME, F16, Q2_K, QUANTISED, RARE, DType
 from every_op.case import random_weight
 
 every_type = pytest.mark.parametrize("dtype", QUANTISED, ids=str)
 
 
 def test_the_tables_have_the_same_rows() -> None:
-    assert tuple(DEQUANTISERS) == tuple(READERS) == QUANTISED == BLOCK_TYPES
+    assert tuple(READERS) == QUANTISED == BLOCK_TYPES
     assert set(QUANTISERS) <= set(QUANTISED)
     assert tuple(FORMATS) == tuple(dtype.name for dtype in QUANTISED)
     assert len(BY_NAME) == len({dtype.name for dtype in BY_NAME.values()})
@@ -34,6 +33,13 @@ def test_a_block_is_as_large_as_by_gguf(dtype: DType) -> None:
     assert dtype.layout.itemsize == dtype.size and dtype.quantised
     assert TENSOR_CODES[dtype] == kind.value and SUPPORTED[kind.value] is dtype
     assert GGML_NAMES[kind.value] == kind.name
+
+
+def test_every_type_that_gguf_dequantises_is_read() -> None:
+    for kind in (*gguf.quants._type_traits, gguf.GGMLQuantizationType.F32, gguf.GGMLQuantizationType.F16):
+        dtype = SUPPORTED[kind.value]
+        assert (dtype.block, dtype.size) == gguf.GGML_QUANT_SIZES[kind]
+        assert (dtype in RARE) == (dtype.kind == "rare") == (dtype.name not in BY_NAME)
 
 
 @every_type

@@ -116,8 +116,8 @@ class Small:
         self.weights = load(step, self.source, device)
         for each, array in (planted or {}).items():
             raw = array.reshape(-1).view(np.uint8)
-            pack = Pack(each, raw, step.types[each], self.weights[each])
-            device.call_all(pack.kernel(), [pack.arguments()])
+            pack = Pack(each, self.source, step.types[each], self.weights[each])
+            device.call_all(pack.kernel(), [pack.arguments(raw)])
 
     def graph(self, pages: int, table: int) -> Graph:
         """One step's graph, for a cache of so many pages and so many of them for one sequence."""

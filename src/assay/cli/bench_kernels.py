@@ -74,6 +74,7 @@ def _in_child(arguments: argparse.Namespace, target: str) -> Found | None:
     command += [f"--tokens={','.join(map(str, arguments.tokens))}", f"--repeats={arguments.repeats}"]
     command += [f"--activations={arguments.activations}"]
     command += [f"--threads={arguments.threads}"] if arguments.threads else []
+    command += [f"--quantize={arguments.quantize}"] if arguments.quantize else []
     environment = settings.child_environment(settings.CPU.name, {settings.CPU.name: target})
     child = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
     if child.returncode:

@@ -37,6 +37,7 @@ def load_model(
             guesses=guesses,
             draft=draft,
             prefix_cache=prefix_cache,
+            quantize=arguments.quantize,
             progress=progress,
         )
     gc.freeze()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from assay.cli.command import Parser, near
 from assay.errors import RequestError
-from assay.llm.options import ACTIVATIONS
+from assay.llm.options import ACTIVATIONS, QUANTIZE
 
 if TYPE_CHECKING:
     from assay.llm.request import SamplingFields
@@ -101,6 +101,12 @@ def add_model(parser: Parser) -> None:
         type=whole(1),
         metavar="N",
         help="threads (default: all processors, or ASSAY_THREADS); the answer doesn't depend on it",
+    )
+    parser.add_argument(
+        "--quantize",
+        type=one_of(QUANTIZE),
+        metavar="TYPE",
+        help=f"round plain matrices to blocks while they are loaded: {', '.join(QUANTIZE)}",
     )
     add_activations(parser)
 

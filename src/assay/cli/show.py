@@ -38,13 +38,14 @@ def _run(arguments: argparse.Namespace) -> int:
         path = find_model(arguments.model, progress)
     with open_source(path) as source:
         graph = design(source, Options(arguments.activations)).graph
+        weights = source.weights.kinds()
     if arguments.plan:
         plans = [_figures(plan) for plan in _plans(graph)]
         print(json.dumps(plans) if arguments.json else "\n".join(_table(plans)))
     elif arguments.json:
-        print(json.dumps({"file": str(path), **_graph(graph)}))
+        print(json.dumps({"file": str(path), "types": weights, **_graph(graph)}))
     else:
-        print(listing(graph, str(path)), end="")
+        print(listing(graph, f"{path}: {weights}" if " as " in weights else str(path)), end="")
     return GOOD
 
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from assay.tensor.dtype import BF16, F16, F32, QUANTISED
+from assay.tensor.dtype import BF16, F16, F32, QUANTISED, RARE
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -50,7 +50,12 @@ GGML_NAMES: dict[int, str] = {
     31: "Q4_0_4_4", 32: "Q4_0_4_8", 33: "Q4_0_8_8", 34: "TQ1_0", 35: "TQ2_0",
     36: "IQ4_NL_4_4", 37: "IQ4_NL_4_8", 38: "IQ4_NL_8_8", 39: "MXFP4", 40: "NVFP4", 41: "Q1_0", 42: "Q2_0",
 }  # fmt: skip
-_DTYPES = {"F32": F32, "F16": F16, "BF16": BF16, **{dtype.name.upper(): dtype for dtype in QUANTISED}}
+_DTYPES = {
+    "F32": F32,
+    "F16": F16,
+    "BF16": BF16,
+    **{dtype.name.upper(): dtype for dtype in (*QUANTISED, *RARE)},
+}
 SUPPORTED = {code: _DTYPES[name] for code, name in GGML_NAMES.items() if name in _DTYPES}
 TENSOR_CODES = {dtype: code for code, dtype in SUPPORTED.items()}
 SUPPORTED_NAMES = ", ".join(GGML_NAMES[code] for code in SUPPORTED)

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from assay.errors import PrecisionOverflow
-from assay.formats.blocks import DEQUANTISERS, Bytes, Floats
+from assay.errors import FormatError, PrecisionOverflow
+from assay.formats.blocks import Bytes, Floats, dequantise_blocks
 from assay.formats.rounding import QUANTISERS
-from assay.tensor.dtype import BF16, F16, F32, DType
+from assay.tensor.dtype import BF16, F16, F32, QUANTISED, RARE, DType
 
 _CHUNK = 4096
 """Blocks that are converted at a time: what lies between stays in the cache."""
@@ -19,9 +19,10 @@ _CHUNK = 4096
 def dequantise(raw: Bytes, dtype: DType, shape: tuple[int, ...]) -> Floats:
     """The float32 values of a tensor's bytes, in its shape (rank 1 or more). Infinite scales are no error.
 
-    Raises ValueError if the bytes don't fill the shape, or the dtype isn't one that weights are stored in.
+    Raises ValueError if the bytes don't fill the shape, or the dtype isn't one that weights are stored in,
+    FormatError for a rare type where the `gguf` package isn't installed.
     """
-    if dtype not in (F32, F16, BF16, *DEQUANTISERS):
+    if dtype not in (F32, F16, BF16, *QUANTISED, *RARE):
         raise ValueError(f"{dtype} is not a dtype of weights")
     if shape[-1] % dtype.block or raw.size != dtype.nbytes(math.prod(shape)):
         raise ValueError(f"{raw.size} bytes are not {dtype} of shape {shape}")
@@ -33,11 +34,29 @@ def dequantise(raw: Bytes, dtype: DType, shape: tuple[int, ...]) -> Floats:
     with np.errstate(all="ignore"):
         if dtype == F16:
             return raw.view("<f2").astype(np.float32).reshape(shape)
+        if dtype in RARE:
+            return _by_gguf(raw.reshape(-1, dtype.size), dtype).reshape(shape)
         blocks = raw.view(dtype.layout)
         values = np.empty((len(blocks), dtype.block), np.float32)
         for start in range(0, len(blocks), _CHUNK):
-            DEQUANTISERS[dtype](blocks[start : start + _CHUNK], values[start : start + _CHUNK])
+            dequantise_blocks(blocks[start : start + _CHUNK], dtype, values[start : start + _CHUNK])
     return values.reshape(shape)
+
+
+def _by_gguf(blocks: Bytes, dtype: DType) -> Floats:
+    try:
+        import gguf
+
+        kind = gguf.GGMLQuantizationType[dtype.name.upper()]
+    except (ImportError, KeyError) as error:
+        raise FormatError(
+            f"weights of {dtype} need the gguf package",
+            want="gguf 0.19 or later",
+            got="none" if isinstance(error, ImportError) else "one that doesn't know the type",
+            hint='pip install "assay[gguf]"',
+        ) from error
+    values: Floats = gguf.quants.dequantize(blocks, kind)
+    return values
 
 
 def quantise(x: Floats, dtype: DType) -> Bytes:
@@ -67,7 +86,7 @@ def quantise(x: Floats, dtype: DType) -> Bytes:
             )
         blocks = np.empty(len(values), dtype.layout)
         for start in range(0, len(values), _CHUNK):
-            QUANTISERS[dtype](values[start : start + _CHUNK], blocks[start : start + _CHUNK])
+            QUANTISERS[dtype](values[start : start + _CHUNK], dtype, blocks[start : start + _CHUNK])
     return blocks.view(np.uint8)
 
 

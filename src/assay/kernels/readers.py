@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from assay.simd.device import device
 from assay.simd.memory import get_u8, get_u16, get_u32
-from assay.tensor.dtype import QUANTISED, DType
+from assay.tensor.dtype import QUANTISED, Bits, DType
 
 Read = Callable[[int, int], int]
 
@@ -33,20 +33,42 @@ def place(dtype: DType, field: str) -> int:
     return fields[field][1]
 
 
-def _nibbles(dtype: DType) -> Reader:
-    """Of each 32 elements, byte i holds elements i and i + 16, low half first."""
-    q = place(dtype, "q")
+def _word(dtype: DType) -> Read:
+    first, *others = (_bits(dtype, each) for each in dtype.integers)
+    if not others:
+        return first
+    (second,) = others
+
+    @device
+    def both(block, group):
+        return first(block, group) | second(block, group)
+
+    return both
+
+
+def _bits(dtype: DType, part: Bits) -> Read:
+    """The bits that lie in one field, at their place in the integers."""
+    field, run, bits, below = place(dtype, part.field), part.run, part.bits, part.below
+    elements, mask = 8 * run // bits, ((1 << bits) - 1) * 0x01010101
+    sign = 0x80808080 if dtype.layout[part.field].base.kind == "i" else 0
 
     @device
     def word(block, group):
-        part, inside = group // 8, group % 8
-        return get_u32(block + q + 16 * part + 4 * (inside % 4)) >> 4 * (inside // 4) & 0x0F0F0F0F
+        inside = 4 * group % elements
+        byte = 4 * group // elements * run + inside % run
+        return (get_u32(block + field + byte) >> bits * (inside // run) & mask ^ sign) << below
 
-    return Reader(word)
+    @device
+    def single(block, group):
+        four = get_u32(block + field) >> 4 * group & 15
+        # Bit i to byte i.
+        return (four * 0x00204081 & 0x01010101) << below
+
+    return single if run == 1 else word
 
 
-def _scaled_nibbles(dtype: DType) -> Reader:
-    """Nibbles. Scales have 6 bits, less 32: four in nibbles, low half first, and two in `high`."""
+def _scaled_nibbles(dtype: DType) -> tuple[Read, ...]:
+    """Scales have 6 bits, less 32: four in nibbles, low half first, and two in `high`."""
     scales, high = place(dtype, "scales"), place(dtype, "high")
 
     @device
@@ -54,49 +76,14 @@ def _scaled_nibbles(dtype: DType) -> Reader:
         low = get_u8(block + scales + group // 2) >> 4 * (group % 2) & 15
         return (low | (get_u16(block + high) >> 2 * group & 3) << 4) - 32
 
-    return Reader(_nibbles(dtype).word, scale)
+    return (scale,)
 
 
-def _fifths(dtype: DType) -> Reader:
-    """Nibbles, and bit i of `high` is the fifth of element i."""
-    q, high = place(dtype, "q"), place(dtype, "high")
-
-    @device
-    def word(block, group):
-        four = get_u32(block + high) >> 4 * group & 15
-        # Bit i to byte i.
-        fifth = four * 0x00204081 & 0x01010101
-        return get_u32(block + q + 4 * (group % 4)) >> 4 * (group // 4) & 0x0F0F0F0F | fifth << 4
-
-    return Reader(word)
-
-
-def _signed_bytes(dtype: DType) -> Reader:
-    q = place(dtype, "q")
-
-    @device
-    def word(block, group):
-        return get_u32(block + q + 4 * group) ^ 0x80808080
-
-    return Reader(word)
-
-
-def _nibbles_of_64(dtype: DType) -> Reader:
-    """Of each 64 elements, byte i holds elements i and i + 32, low half first; bit b of byte i of `high`,
-    where there is one, is the fifth of element i of the b-th 32. Scales and minimums have 6 bits each: of the
-    first four, bytes 0 to 3 and 4 to 7; of the last four, halves of bytes 8 to 11, and what is left of those.
+def _scaled_nibbles_of_64(dtype: DType) -> tuple[Read, ...]:
+    """Scales and minimums have 6 bits each: of the first four, bytes 0 to 3 and 4 to 7; of the last four,
+    halves of bytes 8 to 11, and what is left of those.
     """
-    q, scales = place(dtype, "q"), place(dtype, "scales")
-    fifth = "high" in dict(dtype.fields)
-    high = place(dtype, "high") if fifth else 0
-
-    @device
-    def word(block, group):
-        part, inside = group // 8, group % 8
-        number = get_u32(block + q + 32 * (part // 2) + 4 * inside) >> 4 * (part % 2) & 0x0F0F0F0F
-        if fifth:
-            number |= (get_u32(block + high + 4 * inside) >> part & 0x01010101) << 4
-        return number
+    scales = place(dtype, "scales")
 
     def six_bits(first):
         half = first  # 4 for minimums, which have the high halves of bytes 8 to 11
@@ -110,22 +97,10 @@ def _nibbles_of_64(dtype: DType) -> Reader:
 
         return read
 
-    return Reader(word, six_bits(0), six_bits(4))
+    return six_bits(0), six_bits(4)
 
 
-def _pairs(dtype: DType, field: str) -> Read:
-    """Of each 128 elements, byte i of the field holds two bits of elements i, i + 32, i + 64 and i + 96."""
-    q = place(dtype, field)
-
-    @device
-    def word(block, group):
-        part, inside = group // 32, group % 32
-        return get_u32(block + q + 32 * part + 4 * (inside % 8)) >> 2 * (inside // 8) & 0x03030303
-
-    return word
-
-
-def _two_bits(dtype: DType) -> Reader:
+def _two_bits(dtype: DType) -> tuple[Read, ...]:
     """Scales are the low halves of bytes, minimums the high ones."""
     scales = place(dtype, "scales")
 
@@ -137,19 +112,14 @@ def _two_bits(dtype: DType) -> Reader:
     def minimum(block, group):
         return get_u8(block + scales + group) >> 4
 
-    return Reader(_pairs(dtype, "q"), scale, minimum)
+    return scale, minimum
 
 
-def _three_bits(dtype: DType) -> Reader:
-    """Bit b of byte i of `high` is the third of element i of the b-th 32. Scales have 6 bits, less 32: four
-    in the halves of bytes 0 to 7, first all low ones, and two in bytes 8 to 11, of each fourth one.
+def _three_bits(dtype: DType) -> tuple[Read, ...]:
+    """Scales have 6 bits, less 32: four in the halves of bytes 0 to 7, first all low ones, and two in bytes 8
+    to 11, of each fourth one.
     """
-    low, high, scales = _pairs(dtype, "q"), place(dtype, "high"), place(dtype, "scales")
-
-    @device
-    def word(block, group):
-        third = get_u32(block + high + 4 * (group % 8)) >> group // 8 & 0x01010101
-        return low(block, group) | third << 2
+    scales = place(dtype, "scales")
 
     @device
     def scale(block, group):
@@ -157,40 +127,29 @@ def _three_bits(dtype: DType) -> Reader:
         two = get_u8(block + scales + 8 + group % 4) >> 2 * (group // 4) & 3
         return (four | two << 4) - 32
 
-    return Reader(word, scale)
+    return (scale,)
 
 
-def _six_bits(dtype: DType) -> Reader:
-    """Of each 128 elements, byte i holds elements i and i + 64, low half first, and byte i of `high` two bits
-    more of elements i, i + 32, i + 64 and i + 96. Scales are int8.
-    """
-    q, scales, upper = place(dtype, "q"), place(dtype, "scales"), _pairs(dtype, "high")
-
-    @device
-    def word(block, group):
-        part, inside = group // 32, group % 32
-        low = get_u32(block + q + 64 * part + 4 * (inside % 16)) >> 4 * (inside // 16) & 0x0F0F0F0F
-        return low | upper(block, group) << 4
+def _six_bits(dtype: DType) -> tuple[Read, ...]:
+    """Scales are int8."""
+    scales = place(dtype, "scales")
 
     @device
     def scale(block, group):
         return get_u8(block + scales + group)
 
-    return Reader(word, scale)
+    return (scale,)
 
 
-_KINDS = {
-    "q4_0": _nibbles,
-    "q4_1": _nibbles,
-    "q5_0": _fifths,
-    "q5_1": _fifths,
-    "q8_0": _signed_bytes,
-    "iq4_nl": _nibbles,
+_SCALES = {
     "q2_k": _two_bits,
     "q3_k": _three_bits,
-    "q4_k": _nibbles_of_64,
-    "q5_k": _nibbles_of_64,
+    "q4_k": _scaled_nibbles_of_64,
+    "q5_k": _scaled_nibbles_of_64,
     "q6_k": _six_bits,
     "iq4_xs": _scaled_nibbles,
 }
-READERS = {dtype: _KINDS[dtype.name](dtype) for dtype in QUANTISED}
+READERS = {
+    dtype: Reader(_word(dtype), *(_SCALES[dtype.name](dtype) if dtype.name in _SCALES else ()))
+    for dtype in QUANTISED
+}

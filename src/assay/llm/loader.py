@@ -12,7 +12,8 @@ from types import MappingProxyType
 import numpy as np
 
 from assay.compiler.lower import quantize_activations
-from assay.errors import FormatError, PrecisionOverflow, RequestError
+from assay.errors import FormatError, PrecisionOverflow, RequestError, within
+from assay.formats.recipe import Recipe
 from assay.graph.graph import Graph
 from assay.kernels.sizes import PAGE
 from assay.llm import engine as engines
@@ -31,7 +32,7 @@ from assay.runtime.executor import Executor
 from assay.runtime.team import Team
 from assay.runtime.weights import lay_out, pack_kernel, panels, repack
 from assay.tensor.buffer import Buffer
-from assay.tensor.dtype import F16, F32
+from assay.tensor.dtype import BY_NAME, F16, F32
 
 Compiled = Callable[[int, int, str], None]
 Loaded = Callable[[int, int], None]
@@ -50,6 +51,9 @@ def design(source: Source, options: Options, lora: Lora = MappingProxyType({})) 
     """The graph that runs the source's model, with the adapters' weights. Raises ContractError with all
     violations, or RequestError for a context that the model doesn't have.
     """
+    if options.quantize:
+        with within("quantize"):
+            source.weights.follow(Recipe(BY_NAME[options.quantize]))
     model = source.model
     context = model.context if options.context is None else options.context
     if context > model.context:
@@ -76,7 +80,8 @@ def load(
     lm = _load(path, options, device, compiled, loaded)
     guesser: Guesser | None = Lookup() if options.guesses else None
     if draft:
-        smaller = _load(draft, replace(options, context=None, adapters={}), device, compiled, loaded)
+        how = replace(options, context=None, adapters={}, quantize=None)
+        smaller = _load(draft, how, device, compiled, loaded)
         if _spelling(smaller) != _spelling(lm):
             rule, hint = "a draft model with other tokens", "it must be of the same family"
             raise RequestError(rule, place="draft", want=f"the tokens of {path}", got=str(draft), hint=hint)
@@ -113,6 +118,7 @@ def _load(path: Path, options: Options, device: Cpu, compiled: Compiled, loaded:
     how = {
         "activations": options.activations,
         "cache": "float32" if options.activations == "float32" else "float16",
+        "weights": source.weights.kinds(),
         "parameters": source.model,
     }
     identity = Identity(path, how)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from assay.errors import RequestError
+from assay.formats.rounding import QUANTISERS
 from assay.kernels.sizes import POSITIONS
 from assay.llm.fields import integer
 
@@ -16,6 +17,8 @@ MOST_CACHED = (1 << 31) - (1 << 16)
 MOST_TOKENS = 4096
 """The most tokens of one step."""
 MOST_THREADS = 1024
+QUANTIZE = tuple(dtype.name for dtype in QUANTISERS)
+"""Types that matrices can be rounded to."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +33,15 @@ class Options:
     guesses: bool = True
     prefix_cache: bool = True
     adapters: Mapping[str, str | Path] = field(default_factory=dict)
+    quantize: str | None = None
 
     def __post_init__(self) -> None:
         if self.activations not in ACTIVATIONS:
             want = " or ".join(ACTIVATIONS)
             raise RequestError("no such mode", place="activations", want=want, got=repr(self.activations))
+        if self.quantize is not None and self.quantize not in QUANTIZE:
+            want = " or ".join(QUANTIZE)
+            raise RequestError("no such type", place="quantize", want=want, got=repr(self.quantize))
         # A context holds a token and the one that is drawn after it.
         for name, low, high in (
             ("context", 2, POSITIONS),

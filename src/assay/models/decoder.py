@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from assay.formats.inventory import Wanted
 from assay.models.rope import Rope
 from assay.ops.weights import WEIGHT_TYPES
-from assay.tensor.dtype import BF16, F16, F32
+from assay.tensor.dtype import BF16, F16, F32, RARE
 
 VECTORS = (F32, F16, BF16)
 """How files may hold norms and biases, which the graph adds in float32."""
@@ -95,7 +95,8 @@ def weights(model: Decoder) -> dict[str, Wanted]:
     if not model.tied:
         shapes["output.weight"] = (model.vocabulary, hidden)
     return {
-        name: Wanted(shape, WEIGHT_TYPES if len(shape) == 2 else VECTORS) for name, shape in shapes.items()
+        name: Wanted(shape, (*WEIGHT_TYPES, *RARE) if len(shape) == 2 else VECTORS)
+        for name, shape in shapes.items()
     }
 
 

@@ -10,11 +10,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.errors import within
 from assay.formats.inventory import Wanted
-from assay.formats.quant import dequantise
-from assay.formats.tensors import TensorInfo
+from assay.formats.quant import dequantise, quantise
+from assay.formats.recipe import Recipe
+from assay.formats.tensors import TensorInfo, quoted
 from assay.models.decoder import Decoder, weights
-from assay.tensor.dtype import F32, DType
+from assay.tensor.dtype import F32, RARE
 
 
 class TensorFile(Protocol):
@@ -67,7 +69,8 @@ def side_by_side(model: Decoder, fused: Mapping[str, tuple[str, ...]], layers_at
 class Weights:
     """A model's weights over a file, by the model's names; `computed` are those that no file holds.
 
-    Vectors become float32: norms and biases are added in it. Matrices stay as they are stored.
+    Vectors become float32: norms and biases are added in it. Matrices stay as they are stored, but for rare
+    types, which become float32, and where a recipe is followed.
     """
 
     def __init__(
@@ -78,14 +81,30 @@ class Weights:
         computed: Mapping[str, NDArray[np.generic]],
     ) -> None:
         self.file, self.parts, self._wanted, self.computed = file, parts, wanted, dict(computed)
-
-    @property
-    def dtypes(self) -> dict[str, DType]:
-        """Each weight's element type in the graph."""
-        return {
-            name: F32 if len(self._wanted[name].shape) == 1 else self.file.tensors[part.source].dtype
-            for name, part in self.parts.items()
+        self.stored = {name: file.tensors[part.source].dtype for name, part in parts.items()}
+        """Each weight's element type in the file."""
+        self.dtypes = {
+            name: F32 if len(wanted[name].shape) == 1 or dtype in RARE else dtype
+            for name, dtype in self.stored.items()
         }
+        """Each weight's element type in the graph."""
+
+    def kinds(self) -> str:
+        """The types of matrices in the file, and what they run as where that is another."""
+        pairs = {
+            (str(dtype), str(self.dtypes[name]))
+            for name, dtype in self.stored.items()
+            if len(self._wanted[name].shape) > 1
+        }
+        return ", ".join(
+            stored if stored == runs else f"{stored} as {runs}" for stored, runs in sorted(pairs)
+        )
+
+    def follow(self, recipe: Recipe) -> None:
+        """Round matrices as the recipe says. Raises RequestError where it can't be followed."""
+        for name, dtype in self.stored.items():
+            if len(shape := self._wanted[name].shape) > 1:
+                self.dtypes[name] = recipe.becomes(name, dtype, shape, self._wanted)
 
     def raw(self, name: str) -> NDArray[np.uint8]:
         """The bytes of a weight, in the order of its rows."""
@@ -99,7 +118,8 @@ class Weights:
         if part.total:
             row = info.nbytes // part.total
             raw = raw[row * part.first : row * (part.first + shape[0])]
-        if len(shape) == 1 and (info.dtype is not F32 or part.plus):
-            values = dequantise(raw.reshape(-1), info.dtype, shape) + np.float32(part.plus)
-            raw = values.view(np.uint8)
+        if self.dtypes[name] is not info.dtype or part.plus:
+            values = dequantise(raw.reshape(-1), info.dtype, shape)
+            with within(f"tensor {quoted(name)}"):
+                raw = quantise(values + np.float32(part.plus) if part.plus else values, self.dtypes[name])
         return raw.reshape(-1)

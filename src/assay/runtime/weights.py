@@ -75,11 +75,11 @@ def lay_out(graph: Graph, source: Source, device: Cpu) -> tuple[dict[str, Buffer
         if name not in graph.uses:
             continue
         kind = graph.types[name]
-        raw = _whole(name, kind, source.raw(name))
         if name in in_panels:
-            packs.append(Pack(name, raw, kind, device.allocate(_bytes_in_panels(kind), owner=name)))
+            packs.append(Pack(name, source, kind, device.allocate(_bytes_in_panels(kind), owner=name)))
             buffers[name] = packs[-1].target
         else:
+            raw = _whole(name, kind, source.raw(name))
             if kind.dtype in WEIGHT_TYPES:
                 values = dequantise(raw, kind.dtype, (math.prod(dim.at({}) for dim in kind.shape),))
                 if not np.isfinite(values).all():
@@ -115,21 +115,30 @@ class Pack:
     """One weight's way into panels."""
 
     name: str
-    raw: NDArray[np.uint8]
+    source: Source
     kind: ValueType
     target: Buffer
+
+    @property
+    def nbytes(self) -> int:
+        """Of the weight in rows."""
+        return self.kind.nbytes({})
+
+    def read(self) -> NDArray[np.uint8]:
+        """The weight's bytes. A source may have to make them, and not all of them are to be there at once."""
+        return _whole(self.name, self.kind, self.source.raw(self.name))
 
     def kernel(self) -> str:
         return pack_kernel(self.kind.dtype)
 
-    def arguments(self) -> tuple[Argument, ...]:
+    def arguments(self, raw: NDArray[np.uint8]) -> tuple[Argument, ...]:
         rows, columns = (dim.at({}) for dim in self.kind.shape)
-        return self.raw, self.target.address, rows, columns
+        return raw, self.target.address, rows, columns
 
     def fault(self, row: int) -> FormatError:
         """The error about a row that isn't finite."""
         rows, columns = (dim.at({}) for dim in self.kind.shape)
-        values = dequantise(self.raw.reshape(rows, -1)[row], self.kind.dtype, (columns,))
+        values = dequantise(self.read().reshape(rows, -1)[row], self.kind.dtype, (columns,))
         return _not_finite(self.name, values, row)
 
 
@@ -138,16 +147,16 @@ def repack(packs: Sequence[Pack], device: Cpu, progress: LoadProgress | None = N
 
     Raises FormatError for a weight that isn't finite.
     """
-    total = sum(pack.raw.nbytes for pack in packs)
+    total = sum(pack.nbytes for pack in packs)
     done = 0
     packs = sorted(packs, key=Pack.kernel)
     for kernel, wanted in groupby(packs, Pack.kernel):
         for share in _shares(wanted):
-            found = device.call_all(kernel, [pack.arguments() for pack in share])
+            found = device.call_all(kernel, [pack.arguments(pack.read()) for pack in share])
             if found:
                 call, row = found
                 raise share[call].fault(row)
-            done += sum(pack.raw.nbytes for pack in share)
+            done += sum(pack.nbytes for pack in share)
             if progress:
                 progress(done, total)
 
@@ -167,7 +176,7 @@ def _shares(packs: Iterable[Pack]) -> Iterator[list[Pack]]:
     share: list[Pack] = []
     for pack in packs:
         share.append(pack)
-        if sum(pack.raw.nbytes for pack in share) >= SHARE:
+        if sum(pack.nbytes for pack in share) >= SHARE:
             yield share
             share = []
     if share:

@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+
+
+class Bits(NamedTuple):
+    """Some bits of each integer of a block, in one of its fields: of each `run` bytes first the lowest bits
+    of all, then those above. `below` is how many of an integer's bits are elsewhere, below these.
+    """
+
+    field: str
+    run: int
+    bits: int
+    below: int = 0
 
 
 @dataclass(frozen=True)
@@ -15,9 +27,11 @@ class DType:
     block: int
     size: int
     kind: str
-    """"float", "int", "bool" or "quantised"."""
+    """"float", "int", "bool", "quantised" or "rare"."""
     fields: tuple[tuple[str, str], ...] = ()
     """Of a block of quantised weights: the names and NumPy types of what a file holds, in order."""
+    integers: tuple[Bits, ...] = ()
+    """Where a block's integers lie."""
 
     @property
     def quantised(self) -> bool:
@@ -61,29 +75,43 @@ U8 = DType("uint8", 1, 1, "int")
 BOOL = DType("bool", 1, 1, "bool")
 
 
-def _blocks(name: str, block: int, **fields: str) -> DType:
+def _blocks(name: str, block: int, integers: tuple[Bits, ...], **fields: str) -> DType:
     """A block type. How integers and scales become numbers is in formats/blocks.py, how kernels want them in
     kernels/panels.py.
     """
     layout = tuple(fields.items())
-    return DType(name, block, np.dtype(list(layout)).itemsize, "quantised", layout)
+    return DType(name, block, np.dtype(list(layout)).itemsize, "quantised", layout, integers)
 
 
+_NIBBLES, _PAIRS = (Bits("q", 16, 4),), (Bits("q", 32, 2),)
+_NIBBLES_OF_64, _NIBBLES_OF_128 = (Bits("q", 32, 4),), (Bits("q", 64, 4),)
 QUANTISED = (
-    _blocks("q4_0", 32, d="<f2", q="16u1"),
-    _blocks("q4_1", 32, d="<f2", m="<f2", q="16u1"),
-    _blocks("q5_0", 32, d="<f2", high="<u4", q="16u1"),
-    _blocks("q5_1", 32, d="<f2", m="<f2", high="<u4", q="16u1"),
-    _blocks("q8_0", 32, d="<f2", q="32i1"),
-    _blocks("iq4_nl", 32, d="<f2", q="16u1"),
-    _blocks("q2_k", 256, scales="16u1", q="64u1", d="<f2", dmin="<f2"),
-    _blocks("q3_k", 256, high="32u1", q="64u1", scales="12u1", d="<f2"),
-    _blocks("q4_k", 256, d="<f2", dmin="<f2", scales="12u1", q="128u1"),
-    _blocks("q5_k", 256, d="<f2", dmin="<f2", scales="12u1", high="32u1", q="128u1"),
-    _blocks("q6_k", 256, q="128u1", high="64u1", scales="16i1", d="<f2"),
-    _blocks("iq4_xs", 256, d="<f2", high="<u2", scales="4u1", q="128u1"),
-)
+    _blocks("q4_0", 32, _NIBBLES, d="<f2", q="16u1"),
+    _blocks("q4_1", 32, _NIBBLES, d="<f2", m="<f2", q="16u1"),
+    _blocks("q5_0", 32, (*_NIBBLES, Bits("high", 1, 1, 4)), d="<f2", high="<u4", q="16u1"),
+    _blocks("q5_1", 32, (*_NIBBLES, Bits("high", 1, 1, 4)), d="<f2", m="<f2", high="<u4", q="16u1"),
+    _blocks("q8_0", 32, (Bits("q", 32, 8),), d="<f2", q="32i1"),
+    _blocks("iq4_nl", 32, _NIBBLES, d="<f2", q="16u1"),
+    _blocks("q2_k", 256, _PAIRS, scales="16u1", q="64u1", d="<f2", dmin="<f2"),
+    _blocks("q3_k", 256, (*_PAIRS, Bits("high", 32, 1, 2)), high="32u1", q="64u1", scales="12u1", d="<f2"),
+    _blocks("q4_k", 256, _NIBBLES_OF_64, d="<f2", dmin="<f2", scales="12u1", q="128u1"),
+    _blocks("q5_k", 256, (*_NIBBLES_OF_64, Bits("high", 32, 1, 4)),
+            d="<f2", dmin="<f2", scales="12u1", high="32u1", q="128u1"),
+    _blocks("q6_k", 256, (*_NIBBLES_OF_128, Bits("high", 32, 2, 4)),
+            q="128u1", high="64u1", scales="16i1", d="<f2"),
+    _blocks("iq4_xs", 256, _NIBBLES, d="<f2", high="<u2", scales="4u1", q="128u1"),
+)  # fmt: skip
 Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_NL, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_XS = QUANTISED
+
+RARE = tuple(
+    DType(name, block, size, "rare")
+    for name, block, size in (
+        ("iq1_s", 256, 50), ("iq1_m", 256, 56), ("iq2_xxs", 256, 66), ("iq2_xs", 256, 74), ("iq2_s", 256, 82),
+        ("iq3_xxs", 256, 98), ("iq3_s", 256, 110), ("tq1_0", 256, 54), ("tq2_0", 256, 66), ("mxfp4", 32, 17),
+        ("nvfp4", 64, 36),
+    )
+)  # fmt: skip
+"""Blocks that no kernel reads: the `gguf` package makes float32 of them, and they run as that."""
 
 IQ4_CODES = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
 """What the integers of iq4 types stand for."""
