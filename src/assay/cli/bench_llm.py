@@ -41,12 +41,9 @@ def _run(arguments: argparse.Namespace) -> int:
     engine, repeats = lm.engine, range(arguments.repeats)
     room = min(engine.context, engine.pages.count * PAGE)
     if arguments.prompt + arguments.generate > room:
-        raise RequestError(
-            "too many tokens for this model",
-            place="--prompt, --generate",
-            want=f"at most {room:,} together",
-            got=f"{arguments.prompt:,} of the prompt and {arguments.generate:,} new ones",
-        )
+        place, want = "--prompt, --generate", f"at most {room:,} together"
+        got = f"{arguments.prompt:,} of the prompt and {arguments.generate:,} new ones"
+        raise RequestError("too many tokens for this model", place=place, want=want, got=got)
     device = engine.executor.device
     prompts = _prompts(max(arguments.batch), arguments.prompt, engine.vocabulary, arguments.seed)
     # Plans are made at their first use, which no figure is to hold.

@@ -180,9 +180,8 @@ def _models() -> str:
         if not path.exists():
             states.append(f"{entry.name} is not here yet (assay pull {entry.name})")
         elif not cache.intact(path, entry.sha256, verify=True):
-            raise HardwareFault(
-                f"{entry.name} is damaged", place=str(path), hint=f"assay pull {entry.name} --verify"
-            )
+            rule, hint = f"{entry.name} is damaged", f"assay pull {entry.name} --verify"
+            raise HardwareFault(rule, place=str(path), hint=hint)
         else:
             states.append(f"{entry.name} is here and intact")
     return ", ".join(states)

@@ -79,13 +79,11 @@ def _prompt(text: str) -> str:
             text = sys.stdin.buffer.read().decode()
         text.encode()
     except UnicodeError as error:
-        raise RequestError(
-            "the prompt is not text", place="PROMPT", want="valid UTF-8", got=str(error)
-        ) from None
+        rule, want = "the prompt is not text", "valid UTF-8"
+        raise RequestError(rule, place="PROMPT", want=want, got=str(error)) from None
     if not text.strip():
-        raise RequestError(
-            "the prompt is empty", place="PROMPT", want="something to answer", got=repr(text[:40])
-        )
+        rule, want = "the prompt is empty", "something to answer"
+        raise RequestError(rule, place="PROMPT", want=want, got=repr(text[:40]))
     return text
 
 

@@ -126,12 +126,9 @@ def choose(node: Node, site: Site) -> Kernel:
     for kernel in site.operator.kernels:
         if kernel.applies(site):
             return kernel
-    raise ContractError(
-        "no kernel applies",
-        place=place_of(node),
-        want="; or ".join(kernel.when for kernel in site.operator.kernels),
-        got=", ".join(map(str, site.inputs)),
-    )
+    want = "; or ".join(kernel.when for kernel in site.operator.kernels)
+    got = ", ".join(map(str, site.inputs))
+    raise ContractError("no kernel applies", place=place_of(node), want=want, got=got)
 
 
 def _touched(operator: Operator, names: Mapping[str, str], first: str, rows: Dim | None) -> Touched:

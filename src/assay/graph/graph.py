@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import prod
 from types import MappingProxyType
 
 from assay.graph.dim import Dim
@@ -40,10 +41,7 @@ class ValueType:
 
     def nbytes(self, binding: Mapping[str, int]) -> int:
         """Bytes of the elements in a row under `binding`."""
-        count = 1
-        for dim in self.shape:
-            count *= dim.at(binding)
-        return self.dtype.nbytes(count)
+        return self.dtype.nbytes(prod(dim.at(binding) for dim in self.shape))
 
     def __str__(self) -> str:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"

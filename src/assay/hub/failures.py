@@ -22,13 +22,11 @@ def unexpected(place: str, what: str, want: str, got: str) -> FormatError:
 
 def device_fault(error: OSError, folder: Path | None) -> HardwareFault:
     """The typed form of an error of the disk or the cache folder."""
-    full = error.errno in _OUT_OF_SPACE
-    return HardwareFault(
-        "no space left on the disk" if full else "the cache folder can't be used",
-        place=str(error.filename or folder or ""),
-        got=error.strerror or str(error),
-        hint=f"{'free some space, or ' if full else ''}let ASSAY_CACHE name another folder",
-    )
+    rule, hint = "the cache folder can't be used", "let ASSAY_CACHE name another folder"
+    if error.errno in _OUT_OF_SPACE:
+        rule, hint = "no space left on the disk", f"free some space, or {hint}"
+    place, got = str(error.filename or folder or ""), error.strerror or str(error)
+    return HardwareFault(rule, place=place, got=got, hint=hint)
 
 
 def check_space(folder: Path, needed: int) -> None:

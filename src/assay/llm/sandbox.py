@@ -276,10 +276,7 @@ def _raise_exception(message: object) -> None:
 
 
 def _strftime_now(layout: object) -> None:
-    raise FormatError(
-        "a chat template that asks for the date",
-        place=PLACE,
-        want="output that depends on nothing but the messages",
-        got=f"strftime_now({str(layout)[:100]!r})",
-        hint="write the date into the system message, and use a template without strftime_now",
-    )
+    rule, want = "a chat template that asks for the date", "output that depends on nothing but the messages"
+    got = f"strftime_now({str(layout)[:100]!r})"
+    hint = "write the date into the system message, and use a template without strftime_now"
+    raise FormatError(rule, place=PLACE, want=want, got=got, hint=hint)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from assay.graph.dim import Dim
 from assay.kernels.opcodes import LOAD, LOAD_ROW, STORE
@@ -50,8 +51,6 @@ def arguments(shape: Sequence[Dim], links: Sequence[Link]) -> tuple[Argument, ..
         instructions.append((link.operation, target, operands[0], right))
         registers[link.makes] = target
     instructions.append((STORE, 0, target, Address(links[-1].makes)))
-    rows, size = Dim.of(1), Dim.of(1)
-    for axis, dim in enumerate(shape):
-        rows, size = (rows, size * dim) if axis else (dim, size)
+    rows, size = shape[0] if shape else Dim.of(1), prod(shape[1:], start=Dim.of(1))
     words = (word for instruction in instructions for word in instruction)
     return rows, size, Scratch(), len(instructions), *words

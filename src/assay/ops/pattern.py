@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 
 from assay.graph.dim import Dim
 
@@ -138,7 +139,7 @@ def unify(
             mismatches.append(Mismatch(port, index, axis.text, str(value), because, str(got)))
     bound = {name: dim for name, dim in dims.items() if name not in integers}
     if rest is not None:
-        bound[REST] = _product(rest)
+        bound[REST] = prod(rest, start=Dim.of(1))
     return Binding(bound, rest or ()), mismatches
 
 
@@ -148,13 +149,6 @@ def shape_of(text: str, binding: Binding, integers: Mapping[str, int]) -> Shape:
     values = {**binding.dims, **{name: Dim.of(value) for name, value in integers.items()}}
     own = (values[axis.name] if axis.name else axis.dim.substitute(values) for axis in pattern.axes)
     return (*(binding.rest if pattern.rest else ()), *own)
-
-
-def _product(shape: Shape) -> Dim:
-    total = Dim.of(1)
-    for dim in shape:
-        total *= dim
-    return total
 
 
 def _compare_rest(port: str, text: str, got: Shape, behind: int, want: Shape, origin: str) -> list[Mismatch]:

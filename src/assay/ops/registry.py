@@ -45,12 +45,8 @@ def get(name: str) -> Operator:
     operator = find(name)
     if operator:
         return operator
-    near = get_close_matches(name, _operators, n=3)
-    hint = (
-        f"did you mean {' or '.join(near)}?"
-        if near
-        else "a package that adds operators must be imported first"
-    )
+    near = " or ".join(get_close_matches(name, _operators, n=3))
+    hint = f"did you mean {near}?" if near else "a package that adds operators must be imported first"
     raise ContractError("unknown operator", want="a registered operator", got=name, hint=hint)
 
 

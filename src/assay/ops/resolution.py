@@ -19,9 +19,8 @@ def resolve(node: Node, types: Mapping[str, ValueType]) -> Site:
     """The node's types and dimensions, from the types of its inputs. Raises the first ContractError."""
     for name in node.inputs:
         if name not in types:
-            raise ContractError(
-                "input undefined", place=place_of(node), want="a value with a type", got=quote(name)
-            )
+            place, want = place_of(node), "a value with a type"
+            raise ContractError("input undefined", place=place, want=want, got=quote(name))
     site, errors = examine(node, types)
     if site is None:
         raise errors[0]
@@ -144,8 +143,8 @@ def _mismatch(mismatch: Mismatch, describe: Callable[[str], str]) -> ContractErr
 def _relations(operator: Operator, binding: Binding, attributes: Attributes) -> Iterator[ContractError]:
     for relation in operator.relations:
         if not relation.holds(binding.dims, attributes):
-            values = [f"{name} = {value}" for name, value in (*binding.dims.items(), *attributes.items())]
-            got = ", ".join(values)
+            values = (*binding.dims.items(), *attributes.items())
+            got = ", ".join(f"{name} = {value}" for name, value in values)
             yield ContractError("relation broken", want=relation.text, got=got, hint=relation.hint)
 
 

@@ -11,7 +11,7 @@ from assay.errors import ContractError
 from assay.graph.graph import Node, ValueType
 from assay.graph.text import quote
 from assay.ops import registry
-from assay.ops.operator import Site
+from assay.ops.operator import Operator, Site
 from assay.ops.resolution import examine, place_of
 
 _ABOVE = "a value of the lines above"
@@ -77,8 +77,11 @@ class Scope:
                 wrong += _contradiction(name, type, claimed)
             if type:
                 wrong += _impossible(type)
-        wrong += self._constants(node)
-        wrong += self._change(node, origin)
+        operator = registry.find(node.op)
+        if operator:
+            names = operator.named(node)
+            wrong += self._constants(operator, names)
+            wrong += self._change(operator, names, node, origin)
         for error in (*unread, *wrong):
             error.at(place_of(node))
         return site, [*unread, *broken, *wrong]
@@ -120,12 +123,8 @@ class Scope:
             self.types[name] = type
         return []
 
-    def _constants(self, node: Node) -> Iterator[ContractError]:
+    def _constants(self, operator: Operator, names: Mapping[str, str]) -> Iterator[ContractError]:
         """Ports that are read in panels: only weights are packed, and bytes in rows would pass for panels."""
-        operator = registry.find(node.op)
-        if operator is None or not operator.in_panels:
-            return
-        names = operator.named(node)
         for port in operator.in_panels:
             name = names.get(port, "")
             if name in self._origins and self._origins[name].maker != "weight":
@@ -133,11 +132,9 @@ class Scope:
                 hint = "kernels read it in panels, into which weights are packed when they are loaded"
                 yield ContractError(rule, want="a weight of the graph", got=got, hint=hint)
 
-    def _change(self, node: Node, changer: Origin) -> Iterator[ContractError]:
-        operator = registry.find(node.op)
-        if operator is None or not operator.in_place:
-            return
-        names = operator.named(node)
+    def _change(
+        self, operator: Operator, names: Mapping[str, str], node: Node, changer: Origin
+    ) -> Iterator[ContractError]:
         for output, port in operator.in_place.items():
             if port not in names or output not in names:
                 continue

@@ -130,13 +130,10 @@ class Executor:
     def _overflow(self, tape: Tape) -> PrecisionOverflow:
         launch, row = tape.faulty()
         node = self.graph.nodes[launch.nodes[-1]]
-        error = PrecisionOverflow(
-            "a value left its dtype's range",
-            place=f"{self.graph.name} › {place_of(node)}",
-            want="finite values that the dtype can hold",
-            got=f"infinity or not a number in row {row}",
-            hint='damaged weights, or activations that need activations="float32"',
-        )
+        rule, place = "a value left its dtype's range", f"{self.graph.name} › {place_of(node)}"
+        want, got = "finite values that the dtype can hold", f"infinity or not a number in row {row}"
+        hint = 'damaged weights, or activations that need activations="float32"'
+        error = PrecisionOverflow(rule, place=place, want=want, got=got, hint=hint)
         error.rows, error.row = str(launch.rows), row
         return error
 

@@ -101,13 +101,9 @@ def _whole(name: str, kind: ValueType, raw: NDArray[np.uint8]) -> NDArray[np.uin
 def _not_finite(name: str, values: NDArray[np.float32], row: int | None = None) -> FormatError:
     """The error about the first number that isn't finite, of a weight in one row or of one row of it."""
     column = int(np.argmin(np.isfinite(values)))
-    return FormatError(
-        "a weight that isn't finite",
-        place=f"tensor {quote(name)}",
-        want="finite numbers",
-        got=f"{values[column]} at [{column if row is None else f'{row}, {column}'}]",
-        hint="the file is damaged, or was made from weights that were",
-    )
+    got = f"{values[column]} at [{column if row is None else f'{row}, {column}'}]"
+    rule, hint = "a weight that isn't finite", "the file is damaged, or was made from weights that were"
+    return FormatError(rule, place=f"tensor {quote(name)}", want="finite numbers", got=got, hint=hint)
 
 
 @dataclass(frozen=True)

@@ -41,9 +41,8 @@ class Layout:
 
     def _place(self) -> tuple[Shape, Shape, int]:
         """(axes, strides, size) of this kind of layout."""
-        raise ContractError(
-            "a layout of no kind", want="RowMajor, ColumnMajor, Blocked or Packed", got="Layout"
-        )
+        want = "RowMajor, ColumnMajor, Blocked or Packed"
+        raise ContractError("a layout of no kind", want=want, got="Layout")
 
     @property
     def count(self) -> int:
@@ -65,12 +64,10 @@ class Layout:
 
     def offset(self, index: Sequence[int]) -> int:
         """Elements from the first to the one at `index`. ContractError when it lies outside the shape."""
-        if len(index) != len(self.shape) or not all(
-            0 <= i < n for i, n in zip(index, self.shape, strict=True)
-        ):
-            raise ContractError(
-                "an index outside the shape", want=f"within {self.shape}", got=str(tuple(index))
-            )
+        inside = all(0 <= i < n for i, n in zip(index, self.shape, strict=False))
+        if len(index) != len(self.shape) or not inside:
+            want, got = f"within {self.shape}", str(tuple(index))
+            raise ContractError("an index outside the shape", want=want, got=got)
         return sum(map(operator.mul, self._positions(index), self.strides))
 
     def _positions(self, index: Sequence[int]) -> Sequence[int]:

@@ -26,9 +26,8 @@ def online_nodes(listing: Path = _ONLINE) -> tuple[int, ...]:
 def bind(address: int, nbytes: int, node: int, nodes: tuple[int, ...]) -> str:
     """Ask for pages on `node`, which must be one of `nodes` (HardwareFault). "on", or "off: " and why not."""
     if node not in nodes:
-        raise HardwareFault(
-            "no such NUMA node", want=f"one of {nodes}", got=str(node), hint="see `numactl -H`"
-        )
+        want, hint = f"one of {nodes}", "see `numactl -H`"
+        raise HardwareFault("no such NUMA node", want=want, got=str(node), hint=hint)
     if len(nodes) == 1:
         return "off: the machine has one node"
     return mbind(address, nbytes, node)

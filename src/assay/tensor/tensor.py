@@ -29,10 +29,8 @@ class Tensor:
 
     def __post_init__(self) -> None:
         if self.dtype.quantised:
-            whole = (
-                isinstance(self.layout, RowMajor) and self.shape and self.shape[-1] % self.dtype.block == 0
-            )
-            if not whole:
+            last = self.shape[-1] if self.shape else 1
+            if not isinstance(self.layout, RowMajor) or last % self.dtype.block:
                 want = f"RowMajor, the last dimension a multiple of {self.dtype.block}"
                 raise self._broken("quantised rows that aren't whole blocks", want, str(self.layout))
         elif self.address % self.dtype.size:
@@ -50,19 +48,15 @@ class Tensor:
         (bfloat16 comes as uint16 bits), native byte order, C-contiguous memory and aligned elements.
         """
         if dtype.quantised:
+            rule = "quantised elements don't come from NumPy"
             want = "a plain dtype; Tensor(dtype, layout, Buffer.over(bytes, name)) for quantised blocks"
-            raise ContractError(
-                "quantised elements don't come from NumPy", place=name, want=want, got=str(dtype)
-            )
+            raise ContractError(rule, place=name, want=want, got=str(dtype))
         plain = type(array) in (np.ndarray, np.memmap)
         if not plain or array.dtype != dtype.numpy or not array.flags.c_contiguous or not array.flags.aligned:
-            raise ContractError(
-                "an input would need a silent copy or cast",
-                place=name,
-                want=f"a NumPy array of {_described(dtype)}, C-contiguous",
-                got=_came(array),
-                hint=_conversion(array, dtype, name if name.isidentifier() else "x"),
-            )
+            rule, want = "an input would need a silent copy or cast", f"a NumPy array of {_described(dtype)}"
+            hint = _conversion(array, dtype, name if name.isidentifier() else "x")
+            got = _came(array)
+            raise ContractError(rule, place=name, want=f"{want}, C-contiguous", got=got, hint=hint)
         return cls(dtype, RowMajor.of(array.shape), Buffer.over(array, name))
 
     @property
@@ -114,9 +108,8 @@ class Tensor:
         return self.numpy().__dlpack_device__()
 
     def _broken(self, rule: str, want: str, got: str) -> ContractError:
-        return ContractError(
-            rule, place=f"{self.buffer.owner} ({self.dtype}{list(self.shape)})", want=want, got=got
-        )
+        place = f"{self.buffer.owner} ({self.dtype}{list(self.shape)})"
+        return ContractError(rule, place=place, want=want, got=got)
 
 
 def _described(dtype: DType) -> str:
