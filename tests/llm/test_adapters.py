@@ -52,6 +52,16 @@ def test_an_adapted_model_is_the_merged_one(
         assert (lm.logits(tokens) == plain).all()
 
 
+def test_an_adapter_of_peft_gives_what_transformers_computes_with_it(tmp_path: Path) -> None:
+    """tests/golden/make_lora.py recorded it; 1e-4 of the greatest magnitude, as for all golden logits."""
+    tokens = converted.write(tmp_path / "m.gguf", "llama")[:120]
+    options = {"threads": 2, "activations": "float32", "cache_tokens": 512}
+    with assay.load(tmp_path / "m.gguf", adapters={"it": GOLDEN / "lora"}, **options) as lm:
+        found, plain = lm.logits(tokens, "it")[::10], lm.logits(tokens)[::10]
+    expected = np.load(GOLDEN / "lora" / "output.npy")
+    assert np.abs(found - expected).max() <= 1e-4 * np.abs(expected).max() < np.abs(plain - expected).max()
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of 8-bit weights with two adapters, one of them on some maps only."""
