@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,7 +36,7 @@ PERSON = {
 
 
 @pytest.fixture(scope="module")
-def random(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LanguageModel]:
+def tiny_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of all bytes and a few pairs with random weights: by itself what it says has no form at all."""
     tokens = ("<end>", "<begin>", "<more>", *sorted(ByteLevel.alphabet()), "ab", '":', '{"', "th")
     changes: dict[str, MetadataValue | np.generic | None] = {
@@ -44,8 +45,12 @@ def random(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LanguageModel]:
         "tokenizer.ggml.merges": ("a b", '" :', '{ "', "t h"),
     }
     tensors = {**tiny.shapes(), "token_embd.weight": (Q8_0, (len(tokens), tiny.HIDDEN))}
-    path = tmp_path_factory.mktemp("tiny") / "tiny.gguf"
-    with assay.load(tiny.write(path, changes, tensors), threads=1) as lm:
+    return tiny.write(tmp_path_factory.mktemp("tiny") / "tiny.gguf", changes, tensors)
+
+
+@pytest.fixture(scope="module")
+def random(tiny_path: Path) -> Iterator[LanguageModel]:
+    with assay.load(tiny_path, threads=1) as lm:
         yield lm
 
 
@@ -258,6 +263,19 @@ def test_choices_begin_when_the_first_is_cancelled(small: Small) -> None:
         engine.step()
         engine.check_integrity()
     assert [other.reason for other in others] == ["cancelled", "length"]
+
+
+def test_a_draft_guesses_what_each_choice_draws(tiny_path: Path, random: LanguageModel) -> None:
+    """The model as its own draft: nothing changes, and its guesses come true for further answers, too."""
+    asked = {"max_tokens": 30, "temperature": 1.0, "seed": 3, "n": 2, "min_tokens": 20}
+    with assay.load(tiny_path, threads=1, draft=tiny_path) as lm:
+        drafted = lm.generate("x", **asked)
+        steps = lm.engine.steps
+        assert not lm.engine.busy
+    plain = random.generate("x", **asked)
+    for one, other in zip(drafted.choices, plain.choices, strict=True):
+        assert (one.tokens, one.logprobs) == (other.tokens, other.logprobs)
+    assert steps < 12
 
 
 def test_a_stop_string_meets_what_penalties_and_choices_make(load: Load) -> None:

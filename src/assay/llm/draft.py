@@ -20,11 +20,14 @@ class Draft:
         self._engine = engine
 
     def guess(self, sequence: Sequence, most: int) -> Items[int]:
-        sampling = replace(sequence.sampling, max_tokens=most, seed=sequence.seed, adapter=None)
+        least = min(most, max(0, sequence.sampling.min_tokens - sequence.drawn))
+        own = {"max_tokens": most, "min_tokens": least, "seed": sequence.seed, "adapter": None}
+        sampling = replace(sequence.sampling, **own, n=1, top_logprobs=0)  # type: ignore[arg-type]
         try:
             drafted = self._engine.add(sequence.tokens, sampling)
         except RequestError:  # longer than the smaller model's context
             return ()
+        drafted.draw["choice"] = sequence.draw["choice"]
         while self._engine.busy:
             self._engine.step()
         return drafted.tokens[drafted.prompt_length :]

@@ -22,13 +22,7 @@ _OTHERS = """
 """
 KEYWORDS = MAPS | DATA | set(_OTHERS.split())
 """What llguidance implements, and what says nothing of a value. It skips keywords that it doesn't know."""
-MAKERS = {
-    "json_schema": lambda text: llguidance.LLMatcher.grammar_from_json_schema(
-        text, overrides={"lenient": False}
-    ),
-    "regex": llguidance.LLMatcher.grammar_from_regex,
-    "grammar": llguidance.LLMatcher.grammar_from_lark,
-}
+MAKERS = {"json_schema": "json_schema", "regex": "regex", "grammar": "lark"}
 
 
 class Grammars:
@@ -55,7 +49,7 @@ class Grammars:
         try:
             if kind == "json_schema":
                 _check_keywords(json.loads(text), kind)
-            made = MAKERS[kind](text)
+            made = getattr(llguidance.LLMatcher, f"grammar_from_{MAKERS[kind]}")(text)
         except (ValueError, RecursionError) as error:
             raise _refused(kind, str(error)) from None
         matcher = Matcher(llguidance.LLMatcher(self._made, made, log_level=0), kind, self._words)
