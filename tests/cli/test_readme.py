@@ -10,6 +10,7 @@ import tomllib
 
 from assay.cli.dispatch import COMMANDS
 from houserules.sources import REPOSITORY
+from readme import LIST, updated
 
 README = (REPOSITORY / "README.md").read_text()
 
@@ -48,6 +49,11 @@ def test_the_failure_that_is_shown_is_what_happens(cli) -> None:
     line, _, error = shown.partition("\n")
     outcome = cli(*shlex.split(line.removeprefix("$ assay ")))
     assert outcome.err == error
+
+
+def test_the_list_of_models_and_types_is_what_the_code_says() -> None:
+    """`python tests/readme.py` writes it anew."""
+    assert LIST.search(README) and updated(README) == README
 
 
 def test_every_command_is_named() -> None:

@@ -1,4 +1,4 @@
-"""Makes tests/golden/lora: an adapter of the golden llama as PEFT writes it, and transformers' logits with it.
+"""Makes tests/golden/lora: an adapter of the golden llama by PEFT, and transformers' logits with it.
 
 pip install torch==2.14.1 transformers==5.24.0 peft==0.21.2
 python tests/golden/make_lora.py
