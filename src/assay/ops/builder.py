@@ -77,15 +77,9 @@ class Builder:
         """The graph as it is now. Raises ContractError for an output that is a state's old name by now."""
         for value in self._outputs:
             self._raise(self._scope.read(value, f"output {quote(value)}"))
-        return Graph(
-            self._name,
-            tuple(self._sources["input"]),
-            tuple(self._sources["weight"]),
-            tuple(self._sources["state"]),
-            tuple(self._nodes),
-            tuple(self._outputs),
-            self._scope.types,
-        )
+        inputs, weights, states = (tuple(self._sources[kind]) for kind in ("input", "weight", "state"))
+        nodes, outputs = tuple(self._nodes), tuple(self._outputs)
+        return Graph(self._name, inputs, weights, states, nodes, outputs, self._scope.types)
 
     def _declare(self, kind: str, name: str, type: ValueType) -> str:
         self._raise(self._scope.declare(kind, name, type))
