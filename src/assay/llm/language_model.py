@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Items
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Self, Unpack
@@ -74,6 +75,9 @@ class LanguageModel:
         self.identity = identity
         self._answers: dict[int, Answer] = {}
         self._lock = threading.RLock()
+        self._amid = False
+        """Whether the thread that holds the lock is in the engine's books."""
+        self._dropped: list[Answer] = []
         _models.add(self)
 
     @property
@@ -134,8 +138,8 @@ class LanguageModel:
 
     def logits(self, tokens: Items[int], adapter: str | None = None) -> NDArray[np.float32]:
         """float32 [len(tokens), vocabulary]: the logits at every position. Raises RequestError."""
-        with self._lock:
-            return self.engine.logits(tokens, adapter)
+        with self._engine_alone() as engine:
+            return engine.logits(tokens, adapter)
 
     def save_session(self, path: str | Path, prompt: str | Items[Message], adapter: str | None = None) -> int:
         """Compute a prompt or a conversation, as far as that isn't done, and write what the cache holds of it
@@ -143,16 +147,16 @@ class LanguageModel:
         """
         tokens = self._tokens(prompt)
         self._finish([self._admit(tokens, Sampling(max_tokens=1, adapter=adapter))])
-        with self._lock:
-            return session.save(Path(path), self.engine, tokens, self.identity, adapter)
+        with self._engine_alone() as engine:
+            return session.save(Path(path), engine, tokens, self.identity, adapter)
 
     def restore_session(self, path: str | Path) -> int:
         """Take a file of `save_session` into the cache: prompts that begin like its own compute only the
         rest. The number of its tokens. Raises FormatError when it was made by another model, with other
         options or another version of numerics, or when it is damaged.
         """
-        with self._lock:
-            return session.restore(Path(path), self.engine, self.identity)
+        with self._engine_alone() as engine:
+            return session.restore(Path(path), engine, self.identity)
 
     def _tokens(self, prompt: str | Items[Message]) -> list[int]:
         return self._prompt_tokens(prompt) if isinstance(prompt, str) else self._chat_tokens(prompt)
@@ -172,15 +176,33 @@ class LanguageModel:
         return conversation.encode(messages, self.template, self.tokenizer)
 
     def _admit(self, tokens: list[int], sampling: Sampling) -> Answer:
-        with self._lock:
-            answer = Answer(self.engine.add(tokens, sampling), self.tokenizer)
+        with self._engine_alone() as engine:
+            answer = Answer(engine.add(tokens, sampling), self.tokenizer)
             self._answers |= {each.sequence.number: each for each in (answer, *answer.others)}
         return answer
+
+    @contextmanager
+    def _engine_alone(self) -> Iterator[Engine]:
+        """The engine, for this thread. The collector may drop a stream meanwhile, in this very thread: that
+        answer is ended afterwards.
+        """
+        with self._lock:
+            self._amid = True
+            try:
+                yield self.engine
+            finally:
+                self._amid = False
+                while self._dropped:
+                    self._drop(self._dropped.pop())
 
     def _drop(self, answer: Answer) -> None:
         """End an answer, whether it is whole or not."""
         with self._lock:
-            self.engine.cancel(answer.sequence)
+            if self._amid:
+                self._dropped.append(answer)
+                return
+            with self._engine_alone() as engine:
+                engine.cancel(answer.sequence)
             answer.read(self.engine.ends)
             self._answers.pop(answer.sequence.number, None)
 
@@ -216,7 +238,8 @@ class LanguageModel:
         with self._lock:
             if wanted.texts or wanted.reason:
                 return
-            self.engine.step()
+            with self._engine_alone() as engine:
+                engine.step()
             for answer in list(self._answers.values()):
                 answer.read(self.engine.ends)
                 if answer.reason:
