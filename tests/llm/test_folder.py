@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -133,3 +134,48 @@ def test_what_is_refused(
         assay.load(place, threads=1, cache_tokens=256)
     assert caught.value.rule.startswith(rule) and at in caught.value.place, str(caught.value)
     assert isinstance(caught.value, FormatError) or not rule
+
+
+def a_folder(place: Path) -> None:
+    place.mkdir()
+
+
+def a_pipe(place: Path) -> None:
+    os.mkfifo(place)
+
+
+def a_link_out(place: Path) -> None:
+    place.symlink_to("/dev/zero")
+
+
+def a_link_to_itself(place: Path) -> None:
+    place.symlink_to(place.name)
+
+
+FILES = (
+    "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "generation_config.json",
+    "chat_template.jinja",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("instead", [a_folder, a_pipe, a_link_out, a_link_to_itself])
+def test_what_is_no_file_is_not_read(
+    folder: Callable[[str], Path], file: str, instead: Callable[[Path], None]
+) -> None:
+    place = folder("llama")
+    (place / file).unlink(missing_ok=True)
+    instead(place / file)
+    with pytest.raises(FormatError) as caught:
+        assay.load(place, threads=1, cache_tokens=256)
+    assert str(place) in caught.value.place
+
+
+def test_a_weight_that_is_not_finite_names_the_folder(folder: Callable[[str], Path]) -> None:
+    place = folder("llama")
+    with (place / "model.safetensors").open("r+b") as file:
+        file.seek(-4, os.SEEK_END)
+        file.write(np.float32(np.nan).tobytes())
+    with pytest.raises(FormatError, match="isn't finite") as caught:
+        assay.load(place, threads=1, cache_tokens=256)
+    assert caught.value.place.startswith(f"{place} › ")

@@ -9,7 +9,7 @@ from pathlib import Path
 import tokenizers
 
 from assay.errors import FormatError
-from assay.formats.files import member
+from assay.formats.files import member, opened, read_at
 from assay.formats.strict_json import read_json
 from assay.llm.spelling import BYTE_TOKEN, SPACE, byte_level, sentence_piece, word_piece
 from assay.llm.template import LONGEST_SOURCE
@@ -123,8 +123,8 @@ class FolderTokenizer:
 def chat_template(folder: Path) -> str | None:
     """The folder's chat template: a file of its own, or a field of tokenizer_config.json; None for none."""
     if os.path.lexists(folder / "chat_template.jinja"):
-        with member(folder, "chat_template.jinja").open("rb") as file:
-            raw = file.read(4 * LONGEST_SOURCE + 1)
+        with opened(member(folder, "chat_template.jinja"), "a chat template") as (fd, size):
+            raw = read_at(fd, 0, min(size, 4 * LONGEST_SOURCE + 1))
         try:
             return raw.decode()
         except UnicodeDecodeError as error:

@@ -47,7 +47,7 @@ def open_source(path: Path) -> Iterator[Source]:
     """The model at `path`, its tensors held against its shape. Raises FormatError."""
     if path.is_dir():
         fields = read_json(member(path, "config.json"), CONFIG_LIMIT)
-        with open_safetensors(path) as files:
+        with open_safetensors(path) as files, _naming(path):
             yield _Folder(path, files, Config(fields, f"{path} › config.json"))
     else:
         with open_gguf(path) as file, _naming(path):
