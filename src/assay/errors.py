@@ -21,6 +21,15 @@ if TYPE_CHECKING:
     from typing import Self
 
 
+def shown(value: object) -> str:
+    """What a caller gave as an error may show it: short, and whatever its own `repr` does."""
+    try:
+        text = repr(value)
+    except Exception:  # integers of too many digits; objects of the caller's own
+        text = f"{type(value).__name__} that can't be shown"
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
 class AssayError(Exception):
     """Base of all errors: `rule` says what broke, the other fields say where, and what to do."""
 

@@ -57,8 +57,12 @@ def load(
     Raises ModelNotFoundError, FormatError, ContractError, HardwareFault or RequestError.
     """
     from assay import settings
+    from assay.errors import RequestError
     from assay.llm.options import Options
 
+    if progress is not None and not isinstance(progress, Progress):
+        got = type(progress).__name__
+        raise RequestError("what hears of progress", place="progress", want="a load.Progress", got=got)
     progress = progress or Progress()
     settings.check()
     threads = settings.THREADS.get() if threads is None else threads

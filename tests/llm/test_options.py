@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import fields
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import assay
 from assay.errors import RequestError
 from assay.llm.options import Options
 from assay.llm.request import Sampling
+from assay.load import Progress
 from llm import tiny
 
 RANGES = {
@@ -63,6 +66,46 @@ def test_any_options_are_refused_by_name_or_within_their_ranges(given: dict[str,
     for name, (low, high) in RANGES.items():
         value = getattr(options, name)
         assert value is None or (type(value) is int and low <= value <= high)
+
+
+class Unshowable:
+    def __repr__(self) -> str:
+        raise ValueError("not this one")
+
+
+@pytest.mark.parametrize("wrong", [10**5000, Unshowable(), [0] * 10**5], ids=["long", "unshowable", "many"])
+@pytest.mark.parametrize("of", [Options, Sampling])
+def test_a_value_that_can_not_be_shown_is_refused_by_name(of: type, wrong: object) -> None:
+    for field in fields(of):
+        if field.name == "adapter":
+            continue  # the engine, which knows those that there are, looks at it
+        with pytest.raises(RequestError) as caught:
+            of(**{field.name: wrong})
+        assert caught.value.place.startswith(field.name) and len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize("wrong", [None, True, 3, 1.5, b"smollm2", ["smollm2"], {}, object(), Unshowable()])
+def test_only_strings_and_paths_are_names_of_models(wrong: object) -> None:
+    with pytest.raises(RequestError) as caught:
+        assay.load(wrong)  # type: ignore[arg-type]
+    assert (caught.value.place, caught.value.got) == ("name", type(wrong).__name__)
+
+
+@pytest.mark.parametrize("wrong", [True, 0, "", {}, print, Progress])
+def test_only_a_progress_hears_of_progress(wrong: object) -> None:
+    with pytest.raises(RequestError) as caught:
+        assay.load("smollm2", progress=wrong)  # type: ignore[arg-type]
+    assert (caught.value.place, caught.value.got) == ("progress", type(wrong).__name__)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of another kind")
+def test_a_small_address_space_is_shared_out(tmp_path: Path) -> None:
+    """4 GB of it: less than the memory of a machine that this runs on."""
+    path = tiny.write(tmp_path / "m.gguf")
+    assay.load(path, threads=2).generate("abc", max_tokens=3)  # compiles what isn't yet
+    answer = f"import assay; assay.load({str(path)!r}, threads=2).generate('abc', max_tokens=3)"
+    limited = f"import resource; resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30)); {answer}"
+    subprocess.run([sys.executable, "-c", limited], check=True, timeout=60)
 
 
 def test_options_are_looked_at_before_the_model() -> None:

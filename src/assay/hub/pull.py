@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from assay import settings
-from assay.errors import FormatError, ModelNotFoundError, within
+from assay.errors import FormatError, ModelNotFoundError, RequestError, within
 from assay.hub import cache, wheel
 from assay.hub.catalogue import CATALOGUE, SCHEME, Entry, from_reference
 from assay.hub.failures import check_space, device_fault, not_found, refuse_unreadable, unexpected
@@ -23,6 +23,9 @@ def resolve(name_or_path: str | Path, progress: Progress | None = None) -> Path:
     Raises what `pull` raises; ModelNotFoundError when nothing answers to the name; FormatError when the path
     isn't a .gguf file.
     """
+    if not isinstance(name_or_path, str | Path):
+        got = type(name_or_path).__name__
+        raise RequestError("no name of a model", place="name", want="a string or a pathlib.Path", got=got)
     name = str(name_or_path)
     if isinstance(name_or_path, str) and (name in CATALOGUE or name.startswith(SCHEME)):
         return pull(name, progress)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -27,7 +26,7 @@ from assay.models.adapters import read_adapter, stacked
 from assay.models.decoder import Decoder
 from assay.models.decoder_graph import Lora, graph
 from assay.ops import contract
-from assay.runtime.cpu import Cpu
+from assay.runtime.cpu import Cpu, memory
 from assay.runtime.executor import Executor
 from assay.runtime.team import Team
 from assay.runtime.weights import lay_out, pack_kernel, panels, repack
@@ -165,6 +164,5 @@ def _pages(model: Decoder, context: int, cache_tokens: int | None, size: int) ->
     """
     if cache_tokens is not None:
         return -(-cache_tokens // PAGE)
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    most = memory // 4 // (model.kv_elements * size * PAGE)
+    most = memory() // 4 // (model.kv_elements * size * PAGE)
     return int(max(-(-context // PAGE), min(most, engines.SEQUENCES * -(-context // PAGE))))

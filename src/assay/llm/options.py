@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from assay.errors import RequestError
+from assay.errors import RequestError, shown
 from assay.formats.rounding import QUANTISERS
 from assay.kernels.sizes import POSITIONS
 from assay.llm.fields import integer
@@ -36,12 +36,12 @@ class Options:
     quantize: str | None = None
 
     def __post_init__(self) -> None:
-        if self.activations not in ACTIVATIONS:
+        if not isinstance(self.activations, str) or self.activations not in ACTIVATIONS:
             want = " or ".join(ACTIVATIONS)
-            raise RequestError("no such mode", place="activations", want=want, got=repr(self.activations))
-        if self.quantize is not None and self.quantize not in QUANTIZE:
+            raise RequestError("no such mode", place="activations", want=want, got=shown(self.activations))
+        if not isinstance(self.quantize, str | None) or self.quantize not in (None, *QUANTIZE):
             want = " or ".join(QUANTIZE)
-            raise RequestError("no such type", place="quantize", want=want, got=repr(self.quantize))
+            raise RequestError("no such type", place="quantize", want=want, got=shown(self.quantize))
         # A context holds a token and the one that is drawn after it.
         for name, low, high in (
             ("context", 2, POSITIONS),
@@ -55,8 +55,8 @@ class Options:
         named = isinstance(self.adapters, Mapping) and all(type(name) is str for name in self.adapters)
         if not named:
             want = "names, each with its folder"
-            raise RequestError("no adapters", place="adapters", want=want, got=repr(self.adapters)[:80])
+            raise RequestError("no adapters", place="adapters", want=want, got=shown(self.adapters))
         for name in ("guesses", "prefix_cache"):
             if type(value := getattr(self, name)) is not bool:
-                got = repr(value)[:80]
+                got = shown(value)
                 raise RequestError("not a truth value", place=name, want="True or False", got=got)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypedDict
 
-from assay.errors import RequestError
+from assay.errors import RequestError, shown
 from assay.kernels.sizes import MOST_TOP
 from assay.llm.fields import integer, number
 from assay.llm.stops import LONGEST, StopStrings
@@ -74,7 +74,7 @@ class Sampling:
         if self.seed is not None:
             integer("seed", self.seed, 0, SEEDS - 1)
         if not isinstance(self.logit_bias, Mapping):
-            got = repr(self.logit_bias)[:80]
+            got = shown(self.logit_bias)
             raise RequestError("no biases", place="logit_bias", want="token ids to numbers", got=got)
         for token, bias in self.logit_bias.items():
             integer("logit_bias", token, 0, 2**31 - 1)
@@ -103,7 +103,7 @@ class Sampling:
 
 
 def _bad(place: str, want: str, got: object = "both") -> RequestError:
-    return RequestError("a field has no such value", place=place, want=want, got=repr(got)[:80])
+    return RequestError("a field has no such value", place=place, want=want, got=shown(got))
 
 
 def _written(schema: Mapping[str, object]) -> str:

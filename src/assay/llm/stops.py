@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from assay.errors import RequestError
+from assay.errors import RequestError, shown
 
 MOST = 16  # stop strings of one request
 LONGEST = 256  # characters of one stop string
@@ -24,7 +24,7 @@ class StopStrings:
                 "bad stop strings",
                 place="stop",
                 want=f"a list of at most {MOST} strings",
-                got=f"{len(stops)} of them" if isinstance(stops, list | tuple) else repr(stops)[:80],
+                got=f"{len(stops)} of them" if isinstance(stops, list | tuple) else shown(stops),
                 hint=f"stop=[{stops!r}]" if isinstance(stops, str) else "",
             )
         for number, stop in enumerate(stops):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from assay.errors import AssayError, FormatError, RequestError
+from assay.errors import AssayError, FormatError, RequestError, shown
 
 LONGEST_SOURCE = 1 << 16  # characters of a template
 # What a template may do and make, in characters; a loop step is 16 of them (see sandbox.py).
@@ -105,7 +105,7 @@ def checked(messages: Sequence[Message]) -> list[Message]:
         for key in ("role", "content"):
             _check_text(f"{place}.{key}", message.get(key))
         if message["role"] not in ROLES:
-            got = repr(message["role"])
+            got = shown(message["role"])
             raise RequestError("no such role", place=f"{place}.role", want=", ".join(ROLES), got=got)
     return [dict(message) for message in messages]
 

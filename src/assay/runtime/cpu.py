@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,6 +16,15 @@ from assay.runtime.tape import Tape
 from assay.runtime.team import Team
 from assay.tensor.buffer import Buffer
 from assay.tensor.pool import Pool
+
+
+def memory() -> int:
+    """Bytes that a model may take: the machine's memory, or a share of a smaller address space (`ulimit -v`),
+    in which two pools, the weights' file and the interpreter have to fit.
+    """
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return machine if limit == resource.RLIM_INFINITY else min(machine, limit // 4)
 
 
 class Cpu:
@@ -30,12 +40,11 @@ class Cpu:
         guard: bool = False,
         progress: Progress | None = None,
     ) -> None:
-        """`capacity` is each pool's, by default the machine's memory; `guard` puts red zones around each
+        """`capacity` is each pool's, by default `memory()`; `guard` puts red zones around each
         buffer. `progress` hears of kernels that a call compiles.
         """
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        self.pool = Pool(capacity or memory, guard=guard)
-        self._sparse = Pool(capacity or memory, huge_pages=False, guard=guard)
+        self.pool = Pool(capacity or memory(), guard=guard)
+        self._sparse = Pool(capacity or memory(), huge_pages=False, guard=guard)
         self.team = Team(threads)
         self._progress = progress
 
