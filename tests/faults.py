@@ -268,7 +268,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
             ("llm/step.py", "range(end - share.rows + 1, end + 1)", "range(end - share.rows, end)"),
             ("llm/step.py", "range(len(tokens) - share.rows,", "range(len(tokens) - share.count,"),
             ("llm/step.py", "row -= share.count", "row -= share.rows"),
-            ("llm/engine.py", "if token in self.ends and", "if token in ():"),
+            ("llm/engine.py", "if token in self.ends and", "if token in () and"),
             (
                 "models/shape.py",
                 "np.float32(1) / np.sqrt(np.float32(value))",
