@@ -19,7 +19,7 @@ from assay.llm.options import Options
 from assay.models.decoder import weights
 from assay.models.decoder_graph import computed
 from assay.models.parts import Weights
-from assay.tensor.dtype import BF16, F16, F32, Q4_0, Q4_1, Q8_0, RARE, DType
+from assay.tensor.dtype import BF16, F16, F32, Q4_0, Q4_1, Q4_K, Q6_K, Q8_0, RARE, DType
 from llm import tiny
 from llm.small import golden
 
@@ -120,7 +120,10 @@ NAMES = ("token_embd.weight", "a.weight", "a.bias", "output.weight")
         (Recipe(Q4_0), "a.bias", F32, (4, 64), F32),
         (Recipe(Q4_0), "token_embd.weight", F16, (4, 64), Q4_0),
         (Recipe(Q4_0), "output.weight", F16, (4, 64), Q8_0),
-        (Recipe(Q4_0), "output.weight", F16, (4, 512), Q8_0),
+        (Recipe(Q4_0), "output.weight", F16, (4, 512), Q6_K),
+        (Recipe(Q4_K, Q8_0), "a.weight", F16, (4, 64), Q8_0),
+        (Recipe(Q4_K, Q8_0), "a.weight", F16, (4, 512), Q4_K),
+        (Recipe(Q4_0, again=True), "a.weight", Q8_0, (4, 64), Q4_0),
         (Recipe(Q8_0), "output.weight", F16, (4, 512), Q8_0),
         (Recipe(Q4_0), "position_embd.weight", F16, (4, 64), F16),
     ],
@@ -132,7 +135,7 @@ def test_what_becomes_of_a_tensor(
 
 
 def test_the_token_table_is_the_matrix_of_logits_where_there_is_no_other() -> None:
-    assert Recipe(Q4_0).becomes("token_embd.weight", F16, (4, 512), NAMES[:-1]) is Q8_0
+    assert Recipe(Q4_0).becomes("token_embd.weight", F16, (4, 512), NAMES[:-1]) is Q6_K
 
 
 @pytest.mark.parametrize(
@@ -141,6 +144,7 @@ def test_the_token_table_is_the_matrix_of_logits_where_there_is_no_other() -> No
         (Recipe(Q8_0), Q4_1, (4, 64), ("weights that are quantised already", "q4_1")),
         (Recipe(Q8_0), RARE[0], (4, 256), ("weights that are quantised already", "iq1_s")),
         (Recipe(Q8_0), F32, (4, 48), ("a row is not whole blocks", "48 columns")),
+        (Recipe(Q4_K, Q8_0), F32, (4, 48), ("a row is not whole blocks", "48 columns")),
     ],
 )
 def test_what_is_refused(

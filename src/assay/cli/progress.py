@@ -55,6 +55,10 @@ class Bars(Progress):
         """Windows of a text that are scored."""
         self._show("scoring the text", done, total, "windows", then="")
 
+    def quantise(self, done: int, total: int) -> None:
+        """A file's tensors that are rounded."""
+        self._show("quantising", done, total, "tensors", then="checking the file")
+
     def say(self, what: str) -> None:
         """Show what goes on now and can't be measured, if anything was shown before."""
         if self._rich:

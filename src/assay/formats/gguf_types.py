@@ -30,6 +30,12 @@ DEPTH_LIMIT = 4
 MetadataValue: TypeAlias = "str | int | float | bool | tuple[MetadataValue, ...] | npt.NDArray[np.generic]"
 """Arrays of numbers are read-only NumPy arrays; arrays of strings and of arrays are tuples."""
 
+FILE_TYPES = {
+    "q4_0": 2, "q4_1": 3, "q8_0": 7, "q5_0": 8, "q5_1": 9, "q2_k": 10, "q3_k": 11, "q4_k": 14, "q5_k": 16,
+    "q6_k": 18, "iq4_nl": 25, "iq4_xs": 30,
+}  # fmt: skip
+"""The numbers of `general.file_type`: what most matrices of a file are."""
+
 BOOL = 7
 STRING = 8
 ARRAY = 9

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
@@ -17,18 +18,19 @@ from assay.formats.gguf import open_gguf
 from assay.formats.gguf_types import MetadataValue
 from assay.tensor.dtype import DType
 
-Row: TypeAlias = tuple[str, DType, tuple[int, ...], bytes | npt.NDArray[np.uint8]]
+Data: TypeAlias = bytes | npt.NDArray[np.uint8]
+Row: TypeAlias = tuple[str, DType, tuple[int, ...], Data | Callable[[], Data]]
 
 
 def write_gguf(
     path: Path, metadata: Mapping[str, MetadataValue | np.generic], tensors: Iterable[Row]
 ) -> None:
-    """Write metadata and tensors (name, dtype, row-major shape, bytes) in the order given.
+    """Write metadata and tensors (name, dtype, row-major shape, bytes or what makes them) in the order given.
 
     An int is stored as uint32 where it fits, else as int32, uint64 or int64; a float as float32 where that is
     exact; a NumPy scalar keeps its type. Raises FormatError for what couldn't be read, before `path` changes.
     """
-    rows = [(name, dtype, shape, _view(data)) for name, dtype, shape, data in tensors]
+    rows = list(tensors)
     alignment = metadata.get("general.alignment", types.DEFAULT_ALIGNMENT)
     if not isinstance(alignment, int) or alignment < 1:
         raise FormatError("an alignment that can't be", place="key 'general.alignment'", got=repr(alignment))
@@ -46,28 +48,29 @@ def write_gguf(
             struct.pack(f"<I{len(shape)}Q", len(shape), *reversed(shape)),
             struct.pack("<IQ", types.TENSOR_CODES[dtype], offset),
         ]
-        offset += -(-len(data) // alignment) * alignment
+        nbytes = dtype.nbytes(math.prod(shape)) if callable(data) else len(data)
+        offset += -(-nbytes // alignment) * alignment
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
-        parts: list[bytes | memoryview] = [b"".join(header), *(data for _, _, _, data in rows)]
+        lengths = []
         with partial.open("wb") as file:
-            for part in parts:
-                file.write(part)
+            for part in (b"".join(header), *(data for _, _, _, data in rows)):
+                lengths.append(file.write(_view(part() if callable(part) else part)))
                 file.write(bytes(-file.tell() % alignment))
             file.flush()
             os.fsync(file.fileno())
         with open_gguf(partial) as written:
-            for name, _, _, data in rows:
+            for (name, *_), length in zip(rows, lengths[1:], strict=True):
                 nbytes, rule = written.tensor(name).nbytes, "a tensor's bytes don't fill its shape"
-                if nbytes != len(data):
-                    place, want, got = f"tensor {name!r}", f"{nbytes} bytes", f"{len(data)} bytes"
+                if nbytes != length:
+                    place, want, got = f"tensor {name!r}", f"{nbytes} bytes", f"{length} bytes"
                     raise FormatError(rule, place=place, want=want, got=got)
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
 
 
-def _view(data: bytes | npt.NDArray[np.uint8]) -> memoryview:
+def _view(data: Data) -> memoryview:
     return data.data if isinstance(data, np.ndarray) else memoryview(data)
 
 

@@ -1,4 +1,4 @@
-"""Which tensors of a model are rounded to a block type, and to which."""
+"""Which tensors of a model are rounded to a block type, and to which: as llama.cpp does for plain types."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from assay.errors import RequestError
 from assay.formats.tensors import quoted
-from assay.tensor.dtype import Q8_0, DType
+from assay.tensor.dtype import Q6_K, Q8_0, DType
 
 KEPT = ("position_embd.weight", "token_types.weight")
 """Small matrices that stay as they are, as all vectors do."""
@@ -15,9 +15,15 @@ KEPT = ("position_embd.weight", "token_types.weight")
 
 @dataclass(frozen=True)
 class Recipe:
-    """Matrices become `dtype`, the token table too; the matrix of logits, which may be that table, q8_0."""
+    """Matrices become `dtype`, the token table too. The matrix of logits, which may be the token table,
+    becomes q6_k, or q8_0 where that is asked for or its rows aren't whole blocks of q6_k.
+
+    `otherwise` is for other matrices whose rows aren't whole blocks, and `again` admits what is quantised.
+    """
 
     dtype: DType
+    otherwise: DType | None = None
+    again: bool = False
 
     def becomes(self, name: str, dtype: DType, shape: tuple[int, ...], names: Collection[str]) -> DType:
         """What a tensor of this type becomes, in a model with such names, which are GGUF's. Raises
@@ -25,13 +31,15 @@ class Recipe:
         """
         if len(shape) == 1 or name in KEPT or not name.endswith(".weight"):
             return dtype
-        logits = "output.weight" if "output.weight" in names else "token_embd.weight"
-        wanted = Q8_0 if name == logits else self.dtype
-        if dtype.block > 1:
-            rule, want, got = "weights that are quantised already", "plain numbers", str(dtype)
-        elif shape[-1] % wanted.block:
-            rule, got = "a row is not whole blocks", f"{shape[-1]} columns"
-            want = f"a multiple of {wanted.block} for {wanted}"
-        else:
-            return wanted
-        raise RequestError(rule, place=f"tensor {quoted(name)}", want=want, got=got)
+        place, wanted = f"tensor {quoted(name)}", self.dtype
+        if dtype.block > 1 and not self.again:
+            rule = "weights that are quantised already"
+            raise RequestError(rule, place=place, want="float32, float16 or bfloat16", got=str(dtype))
+        if name == ("output.weight" if "output.weight" in names else "token_embd.weight"):
+            wanted = Q8_0 if wanted is Q8_0 or shape[-1] % Q6_K.block else Q6_K
+        elif self.otherwise and shape[-1] % wanted.block:
+            wanted = self.otherwise
+        if shape[-1] % wanted.block:
+            want, got = f"a multiple of {wanted.block} for {wanted}", f"{shape[-1]} columns"
+            raise RequestError("a row is not whole blocks", place=place, want=want, got=got)
+        return wanted

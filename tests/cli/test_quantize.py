@@ -1,0 +1,107 @@
+"""`assay quantize`: what the file holds, by the `gguf` package, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import gguf
+import numpy as np
+import pytest
+
+import assay
+from assay.formats import quant
+from assay.tensor.dtype import BF16, F16, F32
+from llm import tiny
+from llm.small import GOLDEN
+
+PLAIN: tiny.Tensors = {
+    name: (F32 if len(shape) == 1 else BF16 if "attn" in name else F16, shape)
+    for name, (_, shape) in tiny.shapes().items()
+}
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    return tiny.write(tmp_path / "plain.gguf", tensors=PLAIN)
+
+
+def test_the_file_is_ggufs_own(cli, plain: Path, tmp_path: Path) -> None:
+    """Keys and vectors stay; matrices are what the package rounds them to, that of logits as q8_0."""
+    out = tmp_path / "out.gguf"
+    outcome = cli("quantize", str(plain), str(out), "q5_1", "--json")
+    assert outcome.code == 0 and outcome.err == ""
+    assert json.loads(outcome.out) == {
+        "file": str(out),
+        "bytes": out.stat().st_size,
+        "from": plain.stat().st_size,
+        "tensors": {"q8_0": 1, "float32": 5, "q5_1": 14},
+    }
+    before, after = gguf.GGUFReader(plain), gguf.GGUFReader(out)
+    for key in before.fields:
+        if not key.startswith("GGUF."):
+            assert after.fields[key].contents() == before.fields[key].contents(), key
+    added = {key: after.fields[key].contents() for key in set(after.fields) - set(before.fields)}
+    assert added == {"general.file_type": 9, "general.quantization_version": 2}
+    assert [tensor.name for tensor in after.tensors] == [tensor.name for tensor in before.tensors]
+    for old, new in zip(before.tensors, after.tensors, strict=True):
+        kind = gguf.GGMLQuantizationType.F32
+        if len(old.shape) > 1:
+            kind = gguf.GGMLQuantizationType["Q8_0" if old.name == "token_embd.weight" else "Q5_1"]
+        values = gguf.quants.dequantize(old.data, old.tensor_type)
+        assert new.tensor_type == kind and list(new.shape) == list(old.shape)
+        assert np.array_equal(gguf.quants.quantize(values, kind), new.data), old.name
+
+
+def test_a_file_is_what_loading_would_have_made(cli, plain: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.gguf"
+    assert cli("quantize", str(plain), str(out), "iq4_nl").code == 0
+    with assay.load(out, threads=1) as file, assay.load(plain, threads=1, quantize="iq4_nl") as loaded:
+        assert np.array_equal(file.logits([1, 5, 9]), loaded.logits([1, 5, 9]))
+
+
+def test_the_text_says_what_became_of_it(cli, plain: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.gguf"
+    assert cli("quantize", str(plain), str(out), "q8_0").out == (
+        f"{out}: 0.0 MB became 0.0 MB; tensors: 15 q8_0, 5 float32\n"
+    )
+    assert cli("quantize", str(out), str(tmp_path / "b.gguf"), "q4_0", "--again").code == 0
+
+
+def test_what_is_refused_leaves_nothing(cli, plain: Path, tmp_path: Path) -> None:
+    quantised, out = tiny.write(tmp_path / "quantised.gguf"), tmp_path / "out.gguf"
+    there = tmp_path / "there.gguf"
+    there.write_bytes(b"kept")
+    for arguments, code, text in (
+        ((plain, there, "q8_0"), 2, "a file is there already"),
+        ((quantised, out, "q4_0"), 2, "weights that are quantised already"),
+        ((plain, out, "q4_k"), 2, "a row is not whole blocks"),
+        ((plain, out, "q4_2"), 2, "no such choice"),
+        ((GOLDEN / "llama", out, "q8_0"), 2, "a folder can't be rounded to a file"),
+        ((plain, tmp_path / "none" / "out.gguf", "q8_0"), 2, "the file can't be written"),
+        ((tmp_path / "missing.gguf", out, "q8_0"), 1, "no such model file"),
+    ):
+        outcome = cli("quantize", *map(str, arguments))
+        assert (outcome.code, outcome.out) == (code, "") and text in outcome.err
+    assert there.read_bytes() == b"kept" and not out.exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["plain.gguf", "quantised.gguf", "there.gguf"]
+    assert cli("quantize", str(plain), str(there), "q8_0", "--force").code == 0
+    assert there.read_bytes()[:4] == b"GGUF"
+
+
+def test_an_interrupted_command_leaves_nothing(
+    cli, plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+
+    def interrupted(x, dtype):
+        made.append(dtype)
+        if len(made) == 5:
+            raise KeyboardInterrupt
+        return whole(x, dtype)
+
+    whole = quant.quantise
+    monkeypatch.setattr(quant, "quantise", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        cli("quantize", str(plain), str(tmp_path / "out.gguf"), "q8_0")
+    assert [path.name for path in tmp_path.iterdir()] == ["plain.gguf"]
