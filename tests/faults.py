@@ -317,6 +317,18 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
         ),
     ),
     (
+        "tests/llm/test_gguf_kinds.py tests/llm/test_folder_tokenizer.py "
+        "tests/llm/test_tokens_agree.py -k 'not cpp'",
+        (
+            ("llm/gguf_tokenizer.py", "if len(name) == 1]", "if len(name) == 0]"),
+            ("llm/gguf_tokenizer.py", "or total > _ALL_PIECES:", "and total > _ALL_PIECES:"),
+            ("llm/tokenizer_json.py", "if hidden.keys().isdisjoint(_named(pair))", ""),
+            ("llm/tokenizer_json.py", "regex in KNOWN_PATTERNS", "True"),
+            ("llm/detokenizer.py", "and not continues", ""),
+            ("llm/folder_tokenizer.py", 'bool(joins.get("Strip", {}).get("start"))', "False"),
+        ),
+    ),
+    (
         "tests/llm/test_strict.py tests/llm/test_options.py tests/runtime/test_weights.py",
         (
             ("formats/inventory.py", "    if surplus:", "    if False and surplus:"),
