@@ -176,11 +176,13 @@ def test_bad_words_never_come_however_they_are_spelled(load: Load) -> None:
 
 
 def test_bad_words_of_a_random_model(random: LanguageModel) -> None:
-    """At random most tokens would do: single letters and pairs that cross tokens."""
-    for seed in range(6):
-        words = ["a", "e", "th", " b"]
-        answer = random.generate("x", temperature=3.0, seed=seed, max_tokens=60, bad_words=words)
-        assert not any(word in answer.text for word in words)
+    """Answers of two letters alone, where each pair and each triple comes soon."""
+    bias = {random.tokenizer.encode(letter)[0]: 50.0 for letter in "th"}
+    sampling = {"temperature": 3.0, "max_tokens": 60, "logit_bias": bias}
+    for seed, words in enumerate((["th"], ["hht", "tt"], ["ht", "ttt"], ["x", "hhh"])):
+        assert all(word in random.generate("x", seed=seed, **sampling).text for word in words if word != "x")
+        answer = random.generate("x", seed=seed, bad_words=words, **sampling)
+        assert not any(word in answer.text for word in words) and len(answer.text) > 10
 
 
 def test_bad_sequences_of_tokens_never_come(small: Small) -> None:
@@ -217,6 +219,8 @@ def test_ends_are_put_off_or_ignored(small: Small) -> None:
     assert tokens_of(engine, Sampling(ignore_eos=True, **drawn)) == free  # type: ignore[arg-type]
     later = tokens_of(engine, Sampling(min_tokens=6, **drawn))  # type: ignore[arg-type]
     assert len(later) > 6 and not engine.ends.intersection(later[:6])
+    soon = {free[2]: 100.0}
+    assert len(tokens_of(engine, Sampling(min_tokens=6, logit_bias=soon, **drawn))) == 7  # type: ignore[arg-type]
 
 
 def test_alternatives_are_the_greatest_of_float64(small: Small) -> None:
