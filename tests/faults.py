@@ -180,6 +180,36 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
         (("kernels/elementwise.py", "x / (one + exp(-x))", "x / (one + exp(x))"),),
     ),
     (
+        _kernels("lora"),
+        (
+            ("kernels/lora.py", "total = block if depth == 0 else total + block", "total = block"),
+            ("kernels/lora.py", "b + 4 * r * n * which", "b"),
+        ),
+    ),
+    (
+        "tests/llm/test_adapters.py",
+        (
+            ("models/adapters.py", "return b.reshape(heads, 2, -1,", "return b.reshape(heads, -1, 2,"),
+            ("models/adapters.py", "math.sqrt(rank) if", "rank if"),
+            ("models/adapters.py", "[first : first + shapes[name][0]]", "[: shapes[name][0]]"),
+            ("llm/engine.py", "sha256(self.root + self.adapters[adapter]).digest()", "self.root"),
+            ("llm/engine.py", "names.index(share.sequence.sampling.adapter) - 1", "0"),
+            ("llm/draft.py", ", adapter=None", ""),
+        ),
+    ),
+    (
+        "tests/audit tests/cli/test_merge.py",
+        (
+            ("audit/evaluation.py", "len(window) // 2, len(window) - 1", "len(window) // 2, len(window)"),
+            (
+                "audit/evaluation.py",
+                "kullback_leibler(logs[-1], logs[0])",
+                "kullback_leibler(logs[0], logs[-1])",
+            ),
+            ("models/adapters.py", "values.T if part.turned else values", "values"),
+        ),
+    ),
+    (
         _kernels("gather_rows"),
         (("kernels/move.py", "inside = 0 <= row < t", "inside = 0 <= row <= t"),),
     ),
