@@ -194,7 +194,6 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
             ("models/adapters.py", "[first : first + shapes[name][0]]", "[: shapes[name][0]]"),
             ("llm/engine.py", "sha256(self.root + self.adapters[adapter]).digest()", "self.root"),
             ("llm/engine.py", "names.index(share.sequence.sampling.adapter) - 1", "0"),
-            ("llm/draft.py", ", adapter=None", ""),
         ),
     ),
     (
