@@ -60,11 +60,11 @@ def _by_gguf(blocks: Bytes, dtype: DType) -> Floats:
 
 
 def quantise(x: Floats, dtype: DType) -> Bytes:
-    """The bytes, uint8[nbytes], that store `x[..., columns]`, rounded as ggml's reference quantisation does.
+    """The bytes, uint8[nbytes], that store `x[..., columns]`, rounded as rounding.py says.
 
-    Raises ValueError if the rows aren't whole blocks, or for a dtype that numbers can't be rounded to (of
-    block types those in QUANTISERS can be), PrecisionOverflow if a block holds a value that isn't finite. A
-    scale beyond float16 becomes infinity.
+    Raises ValueError if the rows aren't whole blocks, or for a dtype that numbers can't be rounded to, such
+    as a rare one, PrecisionOverflow if a block holds a value that isn't finite. A scale beyond float16
+    becomes infinity.
     """
     if dtype not in (F32, F16, BF16, *QUANTISERS):
         raise ValueError(f"numbers can't be rounded to {dtype}")
