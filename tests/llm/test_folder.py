@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 import assay
@@ -68,6 +69,20 @@ def test_folders_answer(folder: Callable[[str], Path], name: str) -> None:
         assert answer.tokens == lm.chat([{"role": "user", "content": "Once"}], max_tokens=5).tokens
 
 
+@pytest.mark.parametrize(("name", "prefix"), [("gpt2", "transformer."), ("llama", "model.")])
+def test_names_without_the_models_prefix(folder: Callable[[str], Path], name: str, prefix: str) -> None:
+    """As files hold a model that was saved without its head, GPT-2's own among them."""
+    place = folder(name)
+    with assay.load(place, threads=1, cache_tokens=256) as lm:
+        expected = lm.logits([1, 2, 3])
+    tensors = load_file(place / "model.safetensors")
+    save_file(
+        {key.removeprefix(prefix): tensor for key, tensor in tensors.items()}, place / "model.safetensors"
+    )
+    with assay.load(place, threads=1, cache_tokens=256) as lm:
+        assert np.array_equal(lm.logits([1, 2, 3]), expected)
+
+
 def test_the_tokenizer_is_the_folders(folder: Callable[[str], Path], reference: Tokenizer) -> None:
     with assay.load(folder("llama"), threads=1, cache_tokens=256) as lm:
         own = lm.tokenizer
@@ -113,6 +128,8 @@ def config(file: str = "config.json", **fields: object) -> Callable[[Path], None
         (config(num_hidden_layers=1), "a tensor that the model doesn't use", "tensor"),
         (config(num_attention_heads=0), "a field is out of range", "num_attention"),
         (config(rope_parameters={"rope_type": "yarn"}), "a field is out", "rope_type"),
+        (config(rope_scaling={"rope_type": "linear", "factor": 2.0}), "a field is out", "rope_scaling"),
+        (config(quantization_config={"quant_method": "gptq"}), "weights that are quantised", "quantization"),
         (config(hidden_act="relu2"), "a field is out of range", "hidden_act"),
         (config(pretraining_tp=2), "a value that isn't supported", "pretraining_tp"),
         (config(eos_token_id=[999]), "no such token", "eos_token_id"),

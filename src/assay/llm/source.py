@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -82,9 +83,15 @@ class _Folder:
         self.path = path
         name = config.text("model_type").removesuffix("_text")
         kind = architecture.find(name, f"{path} › config.json › model_type")
+        if config.has("quantization_config"):
+            rule = "weights that are quantised in a way that isn't supported"
+            raise config.error("quantization_config", "plain weights", "an object", rule)
         self.model = kind.from_config(config, path.resolve().name)
         found = {name: info for name, info in files.tensors.items() if not name.endswith(kind.ignored)}
         parts = self.modules = kind.parts(self.model)
+        if not any(name.startswith(kind.prefix) for name in found):  # a file of the model without its head
+            bare = {name: part.source.removeprefix(kind.prefix) for name, part in parts.items()}
+            parts = {name: replace(part, source=bare[name]) for name, part in parts.items()}
         if self.model.tied:
             found.pop("lm_head.weight", None)  # some files hold the token table twice
         self.weights = _held(files, found, self.model, parts, str(path))

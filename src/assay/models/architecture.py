@@ -25,13 +25,15 @@ class Architecture:
 
     `parts` gives for a model where each weight of a folder lies; `ignored` are the ends of names of tensors
     that hold nothing the model reads. `fused` are tensors of a GGUF file's layers in which several maps lie,
-    where the file has them.
+    where the file has them. `prefix` begins the names of all tensors of a folder but the output map's, unless
+    it holds a model without one.
     """
 
     from_config: Callable[[Config, str], Decoder]
     parts: Callable[[Decoder], dict[str, Part]]
     from_gguf: Callable[[Hyperparameters], Decoder]
     ignored: tuple[str, ...] = (".rotary_emb.inv_freq",)
+    prefix: str = "model."
     fused: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"attn_qkv": QKV})
 
 

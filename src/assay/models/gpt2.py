@@ -77,4 +77,6 @@ def parts(model: Decoder) -> dict[str, Part]:
     return {name: replace(part, turned=name.split(".", 2)[-1] in maps) for name, part in found.items()}
 
 
-ARCHITECTURE = Architecture(from_config, parts, from_gguf, (".attn.bias", ".attn.masked_bias"))
+ARCHITECTURE = Architecture(
+    from_config, parts, from_gguf, (".attn.bias", ".attn.masked_bias"), "transformer."
+)

@@ -67,7 +67,10 @@ def like(config: Config, name: str, tied: bool = False) -> Decoder:
     model = sized(config, NAMES, name, config.integer("vocab_size", 1, MOST))
     config.neutral("pretraining_tp", 1)
     activation = "hidden_act" if config.has("hidden_act") else "hidden_activation"
-    rules = config.inner("rope_parameters") or config.inner("rope_scaling")  # as older files say it
+    rules, older = config.inner("rope_parameters"), config.inner("rope_scaling")
+    if rules and older:
+        raise config.error("rope_scaling", "nothing, beside rope_parameters", "an object")
+    rules = rules or older
     holder = rules if rules and rules.has("rope_theta") else config
     if rules and _kind(rules, *LONG) in LONG:
         rope, model = _long(config, rules, ruled_rope(holder, None, model.head_dim), model)
