@@ -9,11 +9,16 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from assay.errors import FormatError, PrecisionOverflow
 from assay.formats.gguf import open_gguf
 from assay.formats.quant import dequantise
-from assay.tensor.dtype import Q8_0
+from assay.formats.tensors import TensorInfo
+from assay.models.adapters import Adapter, merged
+from assay.models.parts import Part
+from assay.tensor.dtype import F16, F32, Q8_0, RARE, DType
 from llm import converted, peft, tiny
 from llm.converted import GOLDEN, stored
+from llm.small import Arrays
 
 
 def adapter(folder: Path, name: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -80,6 +85,18 @@ def test_what_is_quantised_is_rounded_again(cli, tmp_path: Path) -> None:
             step = np.abs(wanted).max(axis=1, keepdims=True) / 127
             assert (np.abs(new - wanted) <= step * (0.5 + 127 * 2.0**-11)).all()
             assert np.abs(new - old).max() > 1
+
+
+@pytest.mark.parametrize("dtype", [F16, F32, Q8_0, RARE[0]])
+def test_what_a_type_cannot_hold_is_refused(dtype: DType) -> None:
+    """Sums beyond the type, and types that nothing can be rounded to."""
+    shape = (4, dtype.block * 4)
+    raw = np.zeros(dtype.nbytes(4 * shape[1]), np.uint8)
+    file = Arrays({"w": raw}, {"w": dtype})
+    file.tensors = {"w": TensorInfo("w", dtype, shape, 0, raw.nbytes)}
+    huge = np.full((1, shape[1]), 1e30, np.float32), np.full((4, 1), 1e30, np.float32)
+    with pytest.raises((FormatError, PrecisionOverflow)):
+        merged(Adapter({"w": huge}), file, {"w": Part("w")}, "w")
 
 
 def test_nothing_is_overwritten(cli, tmp_path: Path) -> None:

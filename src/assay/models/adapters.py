@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.errors import FormatError
+from assay.errors import FormatError, PrecisionOverflow
 from assay.formats.files import member
 from assay.formats.inventory import Wanted, hold
 from assay.formats.quant import dequantise, quantise
@@ -23,6 +23,7 @@ from assay.models.config import Config
 from assay.models.decoder import VECTORS, Decoder, weights
 from assay.models.parts import Part, TensorFile
 from assay.models.shape import GREATEST, MOST
+from assay.tensor.dtype import RARE
 
 Floats = NDArray[np.float32]
 CONFIG, WEIGHTS, PREFIX = "adapter_config.json", "adapter_model.safetensors", "base_model.model."
@@ -111,7 +112,14 @@ def merged(adapter: Adapter, file: TensorFile, parts: Mapping[str, Part], name: 
         part, (a, b) = parts[weight], adapter.maps[weight]
         rows = values.T if part.turned else values
         rows[part.first : part.first + len(b)] += b.astype(np.float64) @ a
-    return quantise(values.astype(np.float32), info.dtype)
+    place = f"tensor {quoted(name)}"
+    if info.dtype in RARE:
+        raise FormatError("a type that numbers can't be rounded to", place=place, got=str(info.dtype))
+    with np.errstate(over="ignore"):
+        raw = quantise(values.astype(np.float32), info.dtype)
+    if not np.isfinite(dequantise(raw, info.dtype, info.shape)).all():
+        raise PrecisionOverflow("a sum leaves the tensor's type", place=place, got=str(info.dtype))
+    return raw
 
 
 def _settings(config: Config, fields: Mapping[str, JsonValue]) -> tuple[int, np.float32]:
