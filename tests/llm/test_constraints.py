@@ -219,8 +219,8 @@ def test_ends_are_put_off_or_ignored(small: Small) -> None:
     assert tokens_of(engine, Sampling(ignore_eos=True, **drawn)) == free  # type: ignore[arg-type]
     later = tokens_of(engine, Sampling(min_tokens=6, **drawn))  # type: ignore[arg-type]
     assert len(later) > 6 and not engine.ends.intersection(later[:6])
-    soon = {free[2]: 100.0}
-    assert len(tokens_of(engine, Sampling(min_tokens=6, logit_bias=soon, **drawn))) == 7  # type: ignore[arg-type]
+    soon = Sampling(min_tokens=6, logit_bias={free[2]: 100.0}, **drawn)  # type: ignore[arg-type]
+    assert len(tokens_of(engine, soon)) == 7
 
 
 def test_alternatives_are_the_greatest_of_float64(small: Small) -> None:
