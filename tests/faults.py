@@ -299,9 +299,9 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
             ("llm/step.py", "row -= share.count", "row -= share.rows"),
             ("llm/engine.py", "if token in self.ends and", "if token in () and"),
             (
-                "models/shape.py",
-                "np.float32(1) / np.sqrt(np.float32(value))",
-                "np.float32(1) / np.float32(value)",
+                "models/decoder_graph.py",
+                "rounded(1 / root(model.head_dim))",
+                "rounded(1 / model.head_dim)",
             ),
             (
                 "models/rope.py",
@@ -391,7 +391,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
     ),
     (
         "tests/formats/test_quant.py",
-        (("formats/blocks.py", "out[:, 16:] = q >> 4", "out[:, 16:] = q >> 3"),),
+        (("formats/blocks.py", '& 15, blocks["scales"] >> 4', '& 15, blocks["scales"] >> 3'),),
     ),
     (
         "tests/formats",
