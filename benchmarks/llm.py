@@ -29,7 +29,7 @@ SEED = 2
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print. Returns 1 when Assay is too far from float32 arithmetic."""
     asked = _parser().parse_args(arguments)
-    conditions = machine.conditions(asked.threads, SEED) | {"rounds": asked.rounds}
+    conditions = machine.conditions(asked.threads, SEED, rounds=asked.rounds)
     found: report.Found = {"conditions": conditions, "files": {}}
     report.conditions(conditions)
     peers = []

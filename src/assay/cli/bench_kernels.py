@@ -90,7 +90,9 @@ def _measure(arguments: argparse.Namespace) -> Found:
     steps = [_step(lm.engine, tokens, arguments.repeats, limits) for tokens in arguments.tokens]
     return {
         "model": arguments.model,
-        "conditions": machine.conditions(arguments, device, seed=0),
+        "conditions": machine.conditions(
+            device.team.nthreads, 0, activations=arguments.activations, repeats=arguments.repeats
+        ),
         "limits": limits.figures(),
         "steps": steps,
     }

@@ -62,7 +62,9 @@ def _run(arguments: argparse.Namespace) -> int:
     read = _bytes_read(lm.graph)
     found = {
         "model": arguments.model,
-        "conditions": machine.conditions(arguments, device, arguments.seed),
+        "conditions": machine.conditions(
+            device.team.nthreads, arguments.seed, activations=arguments.activations, repeats=arguments.repeats
+        ),
         "prefill": {
             "tokens": arguments.prompt,
             "tokens_per_s": round(arguments.prompt / median(run.first for run in prefills), 1),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import platform
 import time
 from collections.abc import Callable, Iterator
@@ -38,7 +37,7 @@ def processor() -> str:
     return f"{name}, {settings.THREADS.default()} processors"
 
 
-def conditions(arguments: argparse.Namespace, device: Cpu, seed: int) -> dict[str, object]:
+def conditions(threads: int, seed: int, **more: object) -> dict[str, object]:
     """What the figures of a benchmark depend on."""
     from assay.kernels import target
 
@@ -46,13 +45,12 @@ def conditions(arguments: argparse.Namespace, device: Cpu, seed: int) -> dict[st
     return {
         "processor": processor(),
         "target": f"{chosen.level}: {chosen.cpu}",
-        "threads": device.team.nthreads,
+        "threads": threads,
         "seed": seed,
         "python": platform.python_version(),
         "assay": __version__,
         **{name: metadata.version(name) for name in ("numba", "llvmlite", "numpy")},
-        "activations": arguments.activations,
-        "repeats": arguments.repeats,
+        **more,
     }
 
 
