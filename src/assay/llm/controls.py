@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from collections.abc import Sequence as Items
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -122,8 +122,18 @@ def controls(
     return Controls(sampling, prompt, vocabulary, ends, texts)
 
 
+@cache
+def _nothing(vocabulary: int) -> dict[str, NDArray[np.generic]]:
+    """What steps have in which no row asks for anything."""
+    return _stacked((), vocabulary)
+
+
 def stacked(rows: Items[Row], vocabulary: int) -> dict[str, NDArray[np.generic]]:
     """The rows as inputs of the graph."""
+    return _stacked(rows, vocabulary) if rows else _nothing(vocabulary)
+
+
+def _stacked(rows: Items[Row], vocabulary: int) -> dict[str, NDArray[np.generic]]:
     wide = (len(rows), vocabulary)
     return {
         "adjust.counts": np.array([counts for counts, _, _ in rows], np.int32).reshape(wide),

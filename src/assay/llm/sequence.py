@@ -17,7 +17,6 @@ from assay.ops.sample import PARAMETERS
 DRAW = np.dtype([(name, dtype.numpy) for name, dtype in PARAMETERS.items()])
 Alternatives = tuple[tuple[int, float], ...]
 """Tokens and the natural logarithms of their probabilities."""
-NO_DRAW = np.zeros(0, DRAW)
 
 
 class State(enum.Enum):

@@ -11,7 +11,7 @@ from assay.errors import PrecisionOverflow
 from assay.kernels.sizes import PAGE
 from assay.llm.controls import Row, stacked
 from assay.llm.scheduler import Share
-from assay.llm.sequence import NO_DRAW
+from assay.llm.sequence import DRAW
 from assay.ops.sample import PARAMETERS
 
 Arrays = dict[str, NDArray[np.generic]]
@@ -27,7 +27,7 @@ def step_inputs(shares: Items[Share], vocabulary: int) -> tuple[dict[str, int], 
     spans = [0]
     rows: list[int] = []
     drawn_at: list[int] = []
-    draws: list[NDArray[np.void]] = []
+    draws: list[np.void] = []
     asking: list[int] = []
     adjusted: list[Row] = []
     for share in shares:
@@ -42,11 +42,14 @@ def step_inputs(shares: Items[Share], vocabulary: int) -> tuple[dict[str, int], 
             adjusted += sequence.controls.rows(sequence.tokens, share.guesses, share.rows)
         rows += range(len(tokens) - share.rows, len(tokens))
         drawn_at += range(end - share.rows + 1, end + 1)
-        draws += [sequence.draw] * share.rows
-    draw = np.concatenate([NO_DRAW, *draws])
+        draws += [sequence.draw[0]] * share.rows
+    draw = np.empty(len(rows), DRAW)
+    for row, each in enumerate(draws):  # to concatenate them would compare their fields
+        draw[row] = each
     draw["position"] = drawn_at
     draw["source"] = -1
-    draw["source"][asking] = range(len(asking))
+    if asking:
+        draw["source"][asking] = range(len(asking))
     int32 = np.int32
     inputs: Arrays = {
         "tokens": np.array(tokens, int32),
