@@ -290,7 +290,6 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
         (
             ("llm/scheduler.py", "        free -= sequence.pages_for(1)\n", ""),
             ("llm/scheduler.py", "        budget -= count\n        rows", "        rows"),
-            ("llm/scheduler.py", "        spare -= len(guessed)\n", ""),
             ("llm/sequence.py", "self.computed, self.whole, self.key = 0, 0,", "self.whole, self.key = 0,"),
             ("llm/pages.py", "        if self._holders[page]:", "        if not self._holders[page]:"),
             ("llm/step.py", "at % PAGE for at", "at // PAGE for at"),
@@ -321,6 +320,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
     (
         "tests/llm/test_prefixes.py tests/llm/test_guesses.py tests/llm/test_session.py",
         (
+            ("llm/scheduler.py", "        spare -= len(guessed)\n", ""),
             ("llm/prefixes.py", "if shared > common:", "if shared < common:"),
             ("llm/prefixes.py", "        sequence.whole += 1\n", ""),
             ("llm/prefixes.py", "        self._copy(source, page)\n", ""),

@@ -14,6 +14,7 @@ from assay.llm import guesses
 from assay.llm.guesses import Guesses, Lookup
 from assay.llm.language_model import LanguageModel
 from assay.llm.request import Sampling
+from assay.llm.scheduler import schedule
 from assay.llm.sequence import Sequence as Request
 from assay.llm.sequence import State
 from assay.runtime.cpu import Cpu
@@ -153,3 +154,17 @@ def test_a_draft_with_other_tokens_is_refused(tmp_path: Path, smollm2_path: Path
     other = tiny.write(tmp_path / "other.gguf")
     with pytest.raises(RequestError, match="a draft model with other tokens"):
         assay.load(smollm2_path, threads=1, context=64, draft=other)
+
+
+@pytest.mark.parametrize(("budget", "most"), [(10, 64), (4, 64), (64, 9), (64, 64)])
+def test_guesses_take_no_other_sequences_turn(budget: int, most: int) -> None:
+    """Each that decodes has its token; guesses take what is left of the step's tokens and rows."""
+    running = [request([1, 2, 3]) for _ in range(4)]
+    for sequence in running:
+        sequence.computed = 2
+        sequence.take(0)
+    offered = dict.fromkeys(running, (7,) * 7)
+    plan = schedule(running, (), 0, budget, most, guesses=offered)
+    assert [share.sequence for share in plan.shares] == running
+    assert all(share.rows == share.count == 1 + len(share.guesses) for share in plan.shares)
+    assert sum(share.count for share in plan.shares) == min(budget, most, 4 * 8)
