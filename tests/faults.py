@@ -333,7 +333,6 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
                 "self.guesses.stop(share.sequence)",
                 'self._end(share.sequence, "error", error)',
             ),
-            ("llm/guesses.py", "sequence.limit - sequence.drawn - 1", "sequence.limit"),
             ("llm/session.py", "        if got != want:", "        if got != want and False:"),
             ("llm/identity.py", "if _stamp(path) != stamp:", "if False:"),
         ),

@@ -17,13 +17,15 @@ Load = Callable[..., LanguageModel]
 
 @pytest.fixture(scope="session")
 def load(smollm2_path: Path) -> Load:
-    """SmolLM2 by the options of assay.load, each loaded once."""
+    """SmolLM2 by the options of assay.load, each loaded once. Without a prefix cache, unless it is asked for:
+    what is computed again must be computed again.
+    """
     models: dict[str, LanguageModel] = {}
 
     def get(**options: object) -> LanguageModel:
         key = json.dumps(options, sort_keys=True)
         if key not in models:
-            chosen = {"threads": 2, "context": 2048, **options}
+            chosen = {"threads": 2, "context": 2048, "prefix_cache": False, **options}
             models[key] = assay.load(smollm2_path, **chosen)  # type: ignore[arg-type]
         return models[key]
 

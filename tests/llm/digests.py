@@ -41,7 +41,7 @@ def executor_like(executor: Executor, device: Cpu, outputs: tuple[str, ...] = ()
 
 
 def engine_like(engine: Engine, device: Cpu) -> Engine:
-    """Another engine over the same weights and cache."""
+    """Another engine over the same weights and cache. Only one of the two may keep pages for later."""
     return Engine(
         executor_like(engine.executor, device),
         pages=engine.pages.count,

@@ -90,6 +90,32 @@ def test_the_page_that_was_let_go_first_is_used_again_first(small: Small) -> Non
     assert finish(whole, prompt_of(190)).reused in (64, 128)
 
 
+def test_a_page_belongs_to_all_that_is_before_it(small: Small) -> None:
+    """The same pages after another first one are other rows of the cache."""
+    engine = small.engine()
+    first, other, same, last = (prompt_of(64, salt) for salt in range(4))
+    finish(engine, first + same + last)
+    finish(engine, other + same)
+    found = finish(engine, [*other, *same, *last, 7], 5)
+    cold = finish(small.engine(), [*other, *same, *last, 7], 5)
+    assert found.reused == 128 and (found.tokens, found.logprobs) == (cold.tokens, cold.logprobs)
+
+
+def test_what_is_being_pushed_out_is_not_found(small: Small) -> None:
+    """Of three pages the one that was let go first goes to a sequence that grows into it; who had filled it
+    asks again meanwhile.
+    """
+    engine = small.engine(pages=3, context=256)
+    wanted = prompt_of(64, 1)
+    finish(engine, wanted)
+    finish(engine, prompt_of(64, 2))
+    growing = engine.add(prompt_of(60, 3), Sampling(max_tokens=20))
+    while growing.drawn < 8:
+        engine.step()
+    found, cold = finish(engine, wanted, 1), finish(small.engine(), wanted, 1)
+    assert found.reused == 0 and (found.tokens, found.logprobs) == (cold.tokens, cold.logprobs)
+
+
 def test_without_a_prefix_cache_nothing_is_found(small: Small) -> None:
     engine = small.engine()
     engine.prefixes._copy = None
@@ -99,7 +125,7 @@ def test_without_a_prefix_cache_nothing_is_found(small: Small) -> None:
 
 def test_a_thousand_common_tokens_of_the_real_model(load: Load, text: list[int]) -> None:
     """Bits are equal cold and warm, and the timings say what was computed."""
-    lm, cold = load(), load(prefix_cache=False)
+    lm, cold = load(prefix_cache=True), load()
     shared = lm.tokenizer.decode([*text, *text])
     first, second = f"{shared} One question.", f"{shared} Another question."
     lm.generate(first, max_tokens=4)
