@@ -240,7 +240,7 @@ def test_alternatives_are_the_greatest_of_float64(small: Small) -> None:
 
 
 def test_choices_share_the_prompt_and_differ(load: Load) -> None:
-    lm = load()
+    lm = load(prefix_cache=True)
     prompt = "The three most beautiful cities of the world are, in the order of their age, " * 12
     tokens = len(lm.tokenizer.encode(prompt, bos=lm.tokenizer.adds_bos))
     first, *others = lm.generate(prompt, temperature=1.0, seed=7, max_tokens=8, n=4).choices
