@@ -26,6 +26,7 @@ from assay.load import Progress, load
 TYPE_CHECKING = False  # typing's own takes milliseconds to import
 if TYPE_CHECKING:
     from assay.llm.answer import Completion, Timings, Usage
+    from assay.llm.embedding_model import EmbeddingModel
     from assay.llm.language_model import LanguageModel, Stream
     from assay.llm.request import Sampling
 
@@ -34,6 +35,7 @@ __all__ = [
     "AssayError",
     "Completion",
     "ContractError",
+    "EmbeddingModel",
     "FormatError",
     "HardwareFault",
     "KernelBuildError",
@@ -53,6 +55,7 @@ __all__ = [
 
 _LATE = {
     "Completion": "assay.llm.answer",
+    "EmbeddingModel": "assay.llm.embedding_model",
     "LanguageModel": "assay.llm.language_model",
     "Sampling": "assay.llm.request",
     "Stream": "assay.llm.language_model",

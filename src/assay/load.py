@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from assay.llm.embedding_model import EmbeddingModel
     from assay.llm.language_model import LanguageModel
 
 
@@ -42,8 +43,9 @@ def load(
     adapters: Mapping[str, str | Path] | None = None,
     quantize: str | None = None,
     progress: Progress | None = None,
-) -> LanguageModel:
-    """The language model with this catalogue name, or in this GGUF file or folder, ready to run.
+) -> LanguageModel | EmbeddingModel:
+    """The model with this catalogue name, or in this GGUF file or folder, ready to run: an EmbeddingModel if
+    its files say that it makes vectors of texts.
 
     `threads` is the team's size, by default all processors. `activations` "float32" computes linear maps and
     keeps the cache in float32: slower and exact to rounding. `context` limits the tokens of one sequence

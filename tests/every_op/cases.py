@@ -287,6 +287,18 @@ def gather_rows(rng: np.random.Generator) -> list[Case]:
     return cases
 
 
+def segment_mean(rng: np.random.Generator) -> list[Case]:
+    cases = []
+    for t, n, runs in (
+        (1, 1, [(0, 1)]),
+        (40, 17, [(0, 40), (3, 4), (39, 40), (5, 22)]),
+        (100, 64, [(0, 33), (33, 100), (-1, 5), (99, 101), (7, 7), (8, 2), (2**31 - 1, 0)]),
+    ):
+        x = rng.normal(0, 1, (t, n)).astype(np.float32)
+        cases.append(Case.of(x, *np.array(runs, np.int32).T.copy(), name=f"{len(runs)} of {t}×{n}"))
+    return cases
+
+
 CASES = {
     made.__name__: made
     for made in (
@@ -304,5 +316,6 @@ CASES = {
         rotary,
         sample,
         gather_rows,
+        segment_mean,
     )
 }

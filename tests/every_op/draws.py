@@ -60,6 +60,8 @@ def _slots(rng: np.random.Generator, shape: tuple[int, ...], dims: Mapping[str, 
 VALUES: dict[tuple[str, str], Values] = {
     ("embedding", "tokens"): _below("V"),
     ("gather_rows", "rows"): lambda rng, shape, dims: rng.integers(-1, dims["T"] + 1, shape, dtype=np.int32),
+    ("segment_mean", "first"): lambda rng, shape, dims: rng.integers(-1, dims["T"], shape, dtype=np.int32),
+    ("segment_mean", "last"): lambda rng, shape, dims: rng.integers(0, dims["T"] + 2, shape, dtype=np.int32),
     ("cache_write", "slots"): _slots,
     ("lora", "adapter"): lambda rng, shape, dims: rng.integers(-1, dims["G"], shape, dtype=np.int32),
     ("rotary_table", "positions"): lambda rng, shape, dims: rng.integers(0, 2**20, shape, dtype=np.int32),

@@ -153,6 +153,53 @@ def gpt2(writer: gguf.GGUFWriter, config: Config, tensors: Tensors) -> Tensors:
     return {name: weight.T if name.endswith(turned) else weight for name, weight in tensors.items()}
 
 
+def bert(writer: gguf.GGUFWriter, config: Config, tensors: Tensors) -> Tensors:
+    writer.add_block_count(whole(config, "num_hidden_layers"))
+    writer.add_context_length(whole(config, "max_position_embeddings"))
+    writer.add_embedding_length(whole(config, "hidden_size"))
+    writer.add_feed_forward_length(whole(config, "intermediate_size"))
+    writer.add_head_count(whole(config, "num_attention_heads"))
+    writer.add_layer_norm_eps(config["layer_norm_eps"])
+    writer.add_causal_attention(False)
+    writer.add_vocab_size(whole(config, "vocab_size"))
+    return {name: weight for name, weight in tensors.items() if "pooler" not in name}
+
+
+def write_bert(path: Path, pooling: gguf.PoolingType) -> None:
+    """Write the golden bert as an embedder, with the words of WORDS and letters as its vocabulary."""
+    folder = GOLDEN / "bert"
+    config, tensors = json.loads((folder / "config.json").read_text()), stored(folder / "model.safetensors")
+    writer = gguf.GGUFWriter(path, "bert")
+    writer.add_name("small")
+    writer.add_file_type(gguf.LlamaFileType.ALL_F32)
+    writer.add_pooling_type(pooling)
+    tensors = bert(writer, config, tensors)
+    special = ["[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    letters = [chr(97 + index) for index in range(26)]
+    # Where BERT's own are: llama.cpp doesn't read every id.
+    tokens = ["[PAD]", *(f"[unused{index}]" for index in range(99)), *special]
+    tokens += [*(f"▁{each}" for each in (*WORDS, *letters, ".", "!")), *letters, "ing"]
+    tokens += [f"[unused{index}]" for index in range(len(tokens), whole(config, "vocab_size"))]
+    writer.add_token_type_count(whole(config, "type_vocab_size"))
+    writer.add_tokenizer_model("bert")
+    writer.add_tokenizer_pre("bert-bge")
+    writer.add_token_list(tokens)
+    writer.add_token_types([3 if token in ("[PAD]", *special) else 1 for token in tokens])
+    for name, index in (("unknown", 100), ("cls", 101), ("seperator", 102), ("padding", 0), ("mask", 103)):
+        writer.add_uint32(f"tokenizer.ggml.{name}_token_id", index)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.BERT, config["num_hidden_layers"])
+    for stem, weight in tensors.items():
+        mapped = names.get_name(stem, (".weight", ".bias"))
+        assert mapped, stem
+        writer.add_tensor(mapped, np.ascontiguousarray(weight))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+WORDS = ("the", "cat", "sits", "out", "side", "man", "is", "play")
+BERT_TEXTS = ["The cat sits outside.", "A man is playing guitar!", "x", "a cat " * 50, "Käse 机器 the"]
 Convert = Callable[[gguf.GGUFWriter, Config, Tensors], Tensors]
 Change = Callable[[Config, Tensors], object]
 

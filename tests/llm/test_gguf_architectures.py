@@ -166,7 +166,7 @@ def test_published_keys_change_nothing(tmp_path: Path, name: str) -> None:
         ("gpt2", {}, "position_embd.weight", "tensor 'position_embd.weight'"),
         ("gpt2", {"gpt2.rope.freq_base": 10000.0}, " ", "key 'gpt2.rope.freq_base'"),
         ("qwen2", {"qwen2.attention.sliding_window": 4096}, " ", "key 'qwen2.attention.sliding_window'"),
-        ("qwen2", {"qwen2.pooling_type": 3}, " ", "key 'qwen2.pooling_type'"),
+        ("qwen2", {"qwen2.pooling_type": 4}, " ", "key 'qwen2.pooling_type'"),
         ("llama", {"llama.rope.scaling.yarn_beta_fast": 4.0}, " ", "key 'llama.rope.scaling.yarn_beta_fast'"),
         ("llama", {"llama.attention.scale": 0.5}, " ", "key 'llama.attention.scale'"),
         ("gemma3", {"gemma3.rope.local.freq_base": 1e4}, " ", "key 'gemma3.rope.local.freq_base'"),

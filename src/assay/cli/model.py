@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from assay.cli import interrupt
 from assay.cli.progress import Bars
+from assay.errors import RequestError
 from assay.hub.pull import resolve
 from assay.load import load
 
@@ -42,4 +43,6 @@ def load_model(
         )
     gc.freeze()
     gc.enable()
+    if hasattr(lm, "embed"):
+        raise RequestError("this model makes vectors, not text", place=arguments.model)
     return lm

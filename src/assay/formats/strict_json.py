@@ -44,17 +44,32 @@ def read_json(path: Path, limit: int, marks: int = MARK_LIMIT) -> dict[str, Json
 
     Raises ModelNotFoundError where nothing is there, FormatError for all else that isn't such an object.
     """
+    return _object_in(read_value(path, limit, marks), str(path))
+
+
+def read_value(path: Path, limit: int, marks: int = MARK_LIMIT) -> JsonValue:
+    """The same of any value."""
     with opened(path, "a JSON file") as (fd, size):
         if size > limit:
             raise FormatError("the file is too long", want=f"at most {limit} bytes", got=f"{size} bytes")
-        return parse_object(read_at(fd, 0, size), marks)
+        return _parse(read_at(fd, 0, size), marks)
 
 
 def parse_object(data: bytes, marks: int = MARK_LIMIT) -> dict[str, JsonValue]:
     """The object that these bytes are. Raises FormatError; the caller bounds the length."""
+    return _object_in(_parse(data, marks), "")
+
+
+def _object_in(value: JsonValue, place: str) -> dict[str, JsonValue]:
+    if type(value) is not dict:
+        raise FormatError("not a JSON object", place=place, want="an object", got=kind(value))
+    return value
+
+
+def _parse(data: bytes, marks: int) -> JsonValue:
     _measure(data, marks)
     try:
-        value = json.loads(
+        value: JsonValue = json.loads(
             data.decode(),
             object_pairs_hook=_object,
             parse_int=_integer,
@@ -67,8 +82,6 @@ def parse_object(data: bytes, marks: int = MARK_LIMIT) -> dict[str, JsonValue]:
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
         raise FormatError("not JSON", place=place, want="JSON as in RFC 8259", got=error.msg) from None
-    if type(value) is not dict:
-        raise FormatError("not a JSON object", want="an object", got=kind(value))
     return value
 
 

@@ -70,10 +70,10 @@ def fold(state, output, result, o, d, fresh):
 
 
 @device
-def softmax(scores, low, high):
-    """Scores[64] to exp(s − m) for keys low ≤ j < high and 0 elsewhere; (m, Σ)."""
+def softmax(scores, low, high, filled):
+    """Scores[filled] to exp(s − m) for keys low ≤ j < high and 0 elsewhere; (m, Σ)."""
     top = splat(NOTHING)
-    for i in range(0, PAGE, 16):
+    for i in range(0, filled, 16):
         number = lane_numbers() + splat_i32(i)
         seen = (number >= splat_i32(low)) & (number < splat_i32(high))
         s = select(seen, load(scores + 4 * i), splat(NOTHING))
@@ -81,7 +81,7 @@ def softmax(scores, low, high):
         top = select(top > s, top, s)
     m = tree_max(top)
     total = splat(0.0)
-    for i in range(0, PAGE, 16):
+    for i in range(0, filled, 16):
         number = lane_numbers() + splat_i32(i)
         seen = (number >= splat_i32(low)) & (number < splat_i32(high))
         p = select(seen, exp(load(scores + 4 * i) - splat(m)), splat(0.0))
@@ -123,9 +123,9 @@ def _kernel(load_cache, tile_loader: ftile.Loader, size: int):
         group = heads // kv_heads
         rows = tokens * group
         queries = scratch
-        page_keys = queries + 4 * rows * d
-        page_values = page_keys + 4 * PAGE * d
-        scores = page_values + 4 * PAGE * d
+        wide_keys = queries + 4 * rows * d
+        wide_values = wide_keys + 4 * PAGE * d
+        scores = wide_values + 4 * PAGE * d
         block = scores + 4 * rows * PAGE
         inner = block + 4 * rows * d
         outer = inner + 4 * rows * d
@@ -141,11 +141,14 @@ def _kernel(load_cache, tile_loader: ftile.Loader, size: int):
             here = PAGE * page
             filled = min(PAGE, end - here)
             place = d * PAGE * (kv_heads * get_i32(table + 4 * page) + kv_head)
+            page_keys, page_values = keys + size * place, values + size * place
             if rows <= FEW:
-                straight(queries, keys + size * place, d, PAGE, scores, rows, d, filled)
+                straight(queries, page_keys, d, PAGE, scores, rows, d, filled)
             else:
-                widen(keys + size * place, page_keys, PAGE * d)
-                widen(values + size * place, page_values, filled * d)
+                if size != 4:
+                    widen(page_keys, wide_keys, PAGE * d)
+                    widen(page_values, wide_values, filled * d)
+                    page_keys, page_values = wide_keys, wide_values
                 product(queries, page_keys, d, PAGE, scores, rows, d, filled)
             if cap > ZERO:
                 for i in range(0, rows * PAGE, 16):
@@ -156,14 +159,14 @@ def _kernel(load_cache, tile_loader: ftile.Loader, size: int):
                 high = min(PAGE, position + 1 - here)
                 low = max(0, position + 1 - window - here) if window > 0 else 0
                 if low < high:
-                    m, total = softmax(scores + 4 * PAGE * row, low, high)
+                    m, total = softmax(scores + 4 * PAGE * row, low, high, filled)
                     put_f32(inner_state + 8 * rows * 2 + 8 * row, m)
                     put_f32(inner_state + 8 * rows * 2 + 8 * row + 4, total)
                 else:
                     for i in range(0, PAGE, 16):
                         store(scores + 4 * (PAGE * row + i), splat(0.0))
             if rows <= FEW:
-                straight(scores, values + size * place, filled, d, block, rows, PAGE, d)
+                straight(scores, page_values, filled, d, block, rows, PAGE, d)
             else:
                 product(scores, page_values, filled, d, block, rows, PAGE, d)
             for row in range(rows):

@@ -1,4 +1,4 @@
-"""Moving rows without arithmetic."""
+"""Rows taken out of a matrix, and means of runs of them."""
 
 from __future__ import annotations
 
@@ -26,3 +26,28 @@ def gather_rows(args, tid, nthreads):
                 store(target + 4 * j, load(source + 4 * j))
             else:
                 store_part(target + 4 * j, load_part(source + 4 * j, count), count)
+
+
+def segment_mean(args, tid, nthreads):
+    """(x, first, last, y, T, S, N, scratch, its stride): y[s] = the mean of rows first[s] … last[s] − 1 of x,
+    summed in 16 lanes (lane = place in the run mod 16) and one tree; NaN where these aren't rows of x.
+    """
+    x, first, last, y, t, s, n, scratch, stride = words(args, 9)
+    sums = scratch + stride * tid
+    for segment in range(first_row(s, tid, nthreads), first_row(s, tid + 1, nthreads)):
+        begin, end = get_i32(first + 4 * segment), get_i32(last + 4 * segment)
+        inside = 0 <= begin < end <= t
+        for j in range(0, n, 16):
+            count = min(16, n - j)
+            for lane in range(16):
+                store(sums + 64 * lane, splat(0.0))
+            for row in range(begin, end if inside else begin):
+                lane = sums + 64 * ((row - begin) % 16)
+                store(lane, load(lane) + load_part(x + 4 * (n * row + j), count))
+            half = 8
+            while half:
+                for lane in range(half):
+                    store(sums + 64 * lane, load(sums + 64 * lane) + load(sums + 64 * (lane + half)))
+                half //= 2
+            divisor = splat(np.float32(end - begin) if inside else NAN)
+            store_part(y + 4 * (n * segment + j), load(sums) / divisor, count)

@@ -114,7 +114,7 @@ class Engine:
         wanted = sampling.max_tokens
         most = min(self.context, self.pages.count * PAGE)
         news = f" and {wanted} new ones" if wanted else " and at least one new one"
-        tokens = self._checked(prompt, "prompt", most, wanted or 1, news)
+        tokens = checked(prompt, "prompt", self.vocabulary, most, wanted or 1, news)
         limit = wanted or most - len(tokens)
         sequence = self._sequence(tokens, sampling, limit)
         for choice in range(1, sampling.n):
@@ -181,7 +181,7 @@ class Engine:
         """float32 [len(prompt), vocabulary]: run a prompt alone, the logits at all its positions. Raises
         RequestError, or HardwareFault when other sequences hold the pages.
         """
-        tokens = self._checked(prompt, "tokens", self.context, 0, "")
+        tokens = checked(prompt, "tokens", self.vocabulary, self.context)
         out = np.empty((len(tokens), self.vocabulary), np.float32)
         sequence = self._sequence(tokens, Sampling(adapter=adapter), 0)
         try:
@@ -208,37 +208,6 @@ class Engine:
         self.pages.check_integrity(sequence.pages for sequence in (*self._running, *self._waiting))
         for sequence in self._running:
             assert len(sequence.pages) * PAGE >= sequence.computed
-
-    def _checked(self, prompt: Items[int], place: str, most: int, new: int, news: str) -> list[int]:
-        """A copy of the prompt. Raises RequestError unless it is a list, or an array, of this model's
-        tokens, which with the `new` ones are at most so many.
-        """
-        if isinstance(prompt, np.ndarray):
-            prompt = prompt.tolist()
-        if not isinstance(prompt, list | tuple | range):
-            hint = "lm.tokenizer.encode(text) gives them" if isinstance(prompt, str) else ""
-            got = type(prompt).__name__
-            raise RequestError("not tokens", place=place, want="a list of integers", got=got, hint=hint)
-        if not prompt:
-            raise RequestError("the prompt is empty", place=place, want="at least one token", got="none")
-        room = most - len(prompt)
-        if room < new:
-            raise RequestError(
-                "the context is too long",
-                place=place,
-                want=f"at most {most} tokens in all",
-                got=f"{len(prompt)} prompt tokens{news}",
-                hint="shorten the prompt" + (f", or ask for at most {room} new tokens" if room > 0 else ""),
-            )
-        for position, token in enumerate(prompt):
-            if type(token) is not int or not 0 <= token < self.vocabulary:
-                raise RequestError(
-                    "no such token",
-                    place=f"{place}[{position}]",
-                    want=f"0 to {self.vocabulary - 1}",
-                    got=repr(token),
-                )
-        return list(prompt)
 
     def _sequence(self, tokens: list[int], sampling: Sampling, limit: int) -> Sequence:
         seed = sampling.seed if sampling.seed is not None else secrets.randbelow(SEEDS)
@@ -335,3 +304,27 @@ class Engine:
             holder.remove(sequence)
         self._release(sequence)
         sequence.state, sequence.reason, sequence.error = State.FINISHED, reason, error
+
+
+def checked(prompt: Items[int], place: str, known: int, most: int, new: int = 0, news: str = "") -> list[int]:
+    """A copy of the prompt. Raises RequestError unless it is a list, or an array, of tokens below `known`,
+    which with the `new` ones are at most so many.
+    """
+    if isinstance(prompt, np.ndarray):
+        prompt = prompt.tolist()
+    if not isinstance(prompt, list | tuple | range):
+        hint = "lm.tokenizer.encode(text) gives them" if isinstance(prompt, str) else ""
+        got = type(prompt).__name__
+        raise RequestError("not tokens", place=place, want="a list of integers", got=got, hint=hint)
+    if not prompt:
+        raise RequestError("the prompt is empty", place=place, want="at least one token", got="none")
+    room = most - len(prompt)
+    if room < new:
+        want, got = f"at most {most} tokens in all", f"{len(prompt)} prompt tokens{news}"
+        hint = "shorten the prompt" + (f", or ask for at most {room} new tokens" if room > 0 else "")
+        raise RequestError("the context is too long", place=place, want=want, got=got, hint=hint)
+    for position, token in enumerate(prompt):
+        if type(token) is not int or not 0 <= token < known:
+            want, got = f"0 to {known - 1}", repr(token)
+            raise RequestError("no such token", place=f"{place}[{position}]", want=want, got=got)
+    return list(prompt)

@@ -24,6 +24,36 @@ from assay.llm.identity import Identity
 from assay.llm.request import Sampling, SamplingFields
 from assay.llm.template import ChatTemplate, Message
 from assay.llm.tokenizer import Tokenizer
+from assay.runtime.cpu import Cpu
+
+Details = Mapping[str, object]
+
+
+class Shared:
+    """A loaded model. `context` is the most tokens of one sequence: of a prompt and its answer together.
+
+    `close`, or leaving a `with` block, lets the threads go.
+    """
+
+    def __init__(self, graph: Graph, device: Cpu, context: int, details: Details) -> None:
+        self.graph, self.context, self.details = graph, context, details
+        self._device, self._lock = device, threading.RLock()
+        _models.add(self)
+
+    def __repr__(self) -> str:
+        name, threads = type(self).__name__, self._device.team.nthreads
+        return f"{name}({self.graph.name!r}, context={self.context}, threads={threads})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the team's threads go. A call that comes later starts them again."""
+        with self._lock:
+            self._device.close()
 
 
 class Stream(Iterator[str]):
@@ -52,7 +82,7 @@ class Stream(Iterator[str]):
         return self._answer.completion()
 
 
-class LanguageModel:
+class LanguageModel(Shared):
     """Made by `assay.load`. Threads may share it: their answers are computed together, in the same steps.
 
     `close`, or leaving a `with` block, ends what is running and lets the threads go.
@@ -67,40 +97,22 @@ class LanguageModel:
         details: Mapping[str, object],
         identity: Identity,
     ) -> None:
-        self.graph = graph
+        super().__init__(graph, engine.executor.device, engine.context, details)
         self.engine = engine
         self.tokenizer = tokenizer
         self.template = template
-        self.details = details
         self.identity = identity
         self._answers: dict[int, Answer] = {}
-        self._lock = threading.RLock()
         self._amid = False
         """Whether the thread that holds the lock is in the engine's books."""
         self._dropped: list[Answer] = []
-        _models.add(self)
-
-    @property
-    def context(self) -> int:
-        """The most tokens of a prompt and its answer together."""
-        return self.engine.context
-
-    def __repr__(self) -> str:
-        threads = self.engine.executor.device.team.nthreads
-        return f"LanguageModel({self.graph.name!r}, context={self.context}, threads={threads})"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """End all answers and the team's threads. A call that comes later starts the threads again."""
         with self._lock:
             for answer in list(self._answers.values()):
                 self._drop(answer)
-            self.engine.executor.device.close()
+            super().close()
 
     def generate(self, prompt: str, **sampling: Unpack[SamplingFields]) -> Completion:
         """The answer to a prompt. Keywords are the fields of `Sampling`; with `n`, `choices` has all answers.
@@ -256,7 +268,7 @@ def _sampling(fields: SamplingFields) -> Sampling:
     return Sampling(**fields)
 
 
-_models: weakref.WeakSet[LanguageModel] = weakref.WeakSet()
+_models: weakref.WeakSet[Shared] = weakref.WeakSet()
 
 
 def _forget_locks() -> None:

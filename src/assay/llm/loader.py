@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
+from numpy.typing import NDArray
 
 from assay.compiler.lower import quantize_activations
 from assay.errors import FormatError, PrecisionOverflow, RequestError, within
 from assay.formats.recipe import Recipe
 from assay.graph.graph import Graph
 from assay.kernels.sizes import PAGE
+from assay.llm import embedding_model
 from assay.llm import engine as engines
 from assay.llm.draft import Draft
+from assay.llm.embedding_model import EmbeddingModel
 from assay.llm.guesses import Guesser, Guesses, Lookup
 from assay.llm.identity import Identity
 from assay.llm.language_model import LanguageModel
@@ -35,6 +38,7 @@ from assay.tensor.dtype import BY_NAME, F16, F32
 
 Compiled = Callable[[int, int, str], None]
 Loaded = Callable[[int, int], None]
+Sizes = Mapping[str, Sequence[int]]
 
 
 @dataclass(frozen=True)
@@ -58,8 +62,9 @@ def design(source: Source, options: Options, lora: Lora = MappingProxyType({})) 
     if context > model.context:
         want, got = f"at most {model.context}, the model's own", str(context)
         raise RequestError("a context that is too long", place="context", want=want, got=got)
-    cache = F32 if options.activations == "float32" else F16
-    pages = _pages(model, context, options.cache_tokens, cache.size)
+    cache = F32 if options.activations == "float32" or model.embeds else F16
+    held = _pages(model, context, options.cache_tokens, cache.size)
+    pages = embedding_model.pages(context) if model.embeds else held
     step = graph(model, source.weights.dtypes, cache, pages, -(-context // PAGE), lora)
     if options.activations == "int8":
         step = quantize_activations(step)
@@ -69,7 +74,7 @@ def design(source: Source, options: Options, lora: Lora = MappingProxyType({})) 
 
 def load(
     path: Path, options: Options, compiled: Compiled, loaded: Loaded, draft: Path | None = None
-) -> LanguageModel:
+) -> LanguageModel | EmbeddingModel:
     """The model in a GGUF file or a folder, ready to run; `draft` is a smaller model that guesses for it.
 
     `compiled` and `loaded` hear of progress: kernels, then bytes of weights. Raises FormatError,
@@ -77,11 +82,15 @@ def load(
     """
     device = Cpu(options.threads)
     lm = _load(path, options, device, compiled, loaded)
+    if isinstance(lm, EmbeddingModel):
+        if draft:
+            raise RequestError("an embedder has no such option", place="draft")
+        return lm
     guesser: Guesser | None = Lookup() if options.guesses else None
     if draft:
         how = replace(options, context=None, adapters={}, quantize=None)
         smaller = _load(draft, how, device, compiled, loaded)
-        if _spelling(smaller) != _spelling(lm):
+        if isinstance(smaller, EmbeddingModel) or _spelling(smaller) != _spelling(lm):
             rule, hint = "a draft model with other tokens", "it must be of the same family"
             raise RequestError(rule, place="draft", want=f"the tokens of {path}", got=str(draft), hint=hint)
         guesser = Draft(smaller.engine)
@@ -94,8 +103,13 @@ def _spelling(lm: LanguageModel) -> list[bytes]:
     return [*map(lm.tokenizer.token_bytes, range(lm.tokenizer.vocabulary_size))]
 
 
-def _load(path: Path, options: Options, device: Cpu, compiled: Compiled, loaded: Loaded) -> LanguageModel:
+def _load(
+    path: Path, options: Options, device: Cpu, compiled: Compiled, loaded: Loaded
+) -> LanguageModel | EmbeddingModel:
     with open_source(path) as source:
+        unused = [name for name in ("adapters", "cache_tokens", "budget") if getattr(options, name)]
+        if source.model.embeds and unused:
+            raise RequestError("an embedder has no such option", place=unused[0])
         adapters = {
             name: read_adapter(Path(folder), source.model, source.modules)
             for name, folder in options.adapters.items()
@@ -104,22 +118,28 @@ def _load(path: Path, options: Options, device: Cpu, compiled: Compiled, loaded:
         source.weights.computed |= lora
         made = design(source, options, lora)
         weights: dict[str, Buffer] = {}
-        executor = _executor(made.graph, device, weights, compiled)
+        sizes = embedding_model.buckets(made.context) if source.model.embeds else engines.buckets()
+        executor = _executor(made.graph, device, weights, sizes, compiled)
         buffers, packs = lay_out(made.graph, source.weights, device)
         weights.update(buffers)
         # Repacking is native code, so the interpreter is free for the tokenizer meanwhile.
         with ThreadPoolExecutor(1, "assay-load") as beside:
             repacked = beside.submit(repack, packs, device, loaded)
             tokenizer = source.tokenizer()
-            template = source.template(tokenizer)
+            template = None if source.model.embeds else source.template(tokenizer)
             repacked.result()
         source.release()
     how = {
         "activations": options.activations,
-        "cache": "float32" if options.activations == "float32" else "float16",
+        "cache": made.graph.types[made.graph.states[0]].dtype.name,
         "weights": source.weights.kinds(),
         "parameters": source.model,
     }
+    details = {"path": str(path), **how, "threads": options.threads}
+    if source.model.embeds:
+        embedder = EmbeddingModel(executor, tokenizer, source.model, made.context, details)
+        _try("hidden states", lambda: embedder.hidden_states([0]), path)
+        return embedder
     identity = Identity(path, how)
     engine = engines.Engine(
         executor,
@@ -133,28 +153,30 @@ def _load(path: Path, options: Options, device: Cpu, compiled: Compiled, loaded:
         prefix_cache=options.prefix_cache,
         adapters={name: adapter.digest for name, adapter in adapters.items()},
     )
-    _try(engine, path)
-    details = {"path": str(path), **how, "threads": options.threads}
+    _try("logits", lambda: np.stack([engine.logits([0], adapter) for adapter in engine.adapters]), path)
     return LanguageModel(made.graph, engine, tokenizer, template, details, identity)
 
 
-def _try(engine: engines.Engine, path: Path) -> None:
-    """A token's logits, thrown away: what can't compute one is damaged, whatever its weights look like."""
+def _try(what: str, compute: Callable[[], NDArray[np.float32]], path: Path) -> None:
+    """A token's numbers, thrown away: what can't compute them is damaged, whatever its weights look like."""
     try:
-        logits = np.stack([engine.logits([0], adapter) for adapter in engine.adapters])
+        found = compute()
     except PrecisionOverflow as error:
         raise error.at(str(path)) from None
-    if not np.isfinite(logits).all():
+    if not np.isfinite(found).all():
         hint = "the weights are damaged: fetch the file again"
-        raise FormatError("logits that are not finite", place=str(path), hint=hint)
+        raise FormatError(f"{what} that are not finite", place=str(path), hint=hint)
 
 
-def _executor(graph: Graph, device: Cpu, weights: Mapping[str, Buffer], compiled: Compiled) -> Executor:
+def _executor(
+    graph: Graph, device: Cpu, weights: Mapping[str, Buffer], sizes: Sizes, compiled: Compiled
+) -> Executor:
     """An executor whose kernels are compiled, before any weight is read: a failure comes early."""
     states = {name: device.reserve(graph.types[name].nbytes({}), owner=name) for name in graph.states}
-    executor = Executor(graph, device, weights, states, engines.buckets())
+    executor = Executor(graph, device, weights, states, sizes)
     packing = {pack_kernel(graph.types[name].dtype) for name in panels(graph)}
-    executor.prepare([{"T": 1, "S": 1, "R": 1, "A": 0}], compiled, also=[*sorted(packing), *Team.KERNELS])
+    least = {symbol: each[0] for symbol, each in sizes.items()}
+    executor.prepare([least], compiled, also=[*sorted(packing), *Team.KERNELS])
     return executor
 
 

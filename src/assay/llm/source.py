@@ -18,7 +18,7 @@ from assay.formats.tensors import TensorInfo
 from assay.llm.folder_tokenizer import CONFIG_LIMIT, FolderTokenizer, chat_template
 from assay.llm.template import ChatTemplate
 from assay.llm.tokenizer import Tokenizer
-from assay.models import architecture
+from assay.models import architecture, pooling
 from assay.models.config import Config
 from assay.models.decoder import Decoder, weights
 from assay.models.decoder_graph import computed
@@ -86,7 +86,8 @@ class _Folder:
         if config.has("quantization_config"):
             rule = "weights that are quantised in a way that isn't supported"
             raise config.error("quantization_config", "plain weights", "an object", rule)
-        self.model = kind.from_config(config, path.resolve().name)
+        model = kind.from_config(config, path.resolve().name)
+        self.model = replace(model, pooling=pooling.from_folder(path, model.hidden))
         found = {name: info for name, info in files.tensors.items() if not name.endswith(kind.ignored)}
         parts = self.modules = kind.parts(self.model)
         if not any(name.startswith(kind.prefix) for name in found):  # a file of the model without its head

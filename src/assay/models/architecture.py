@@ -13,7 +13,7 @@ from assay.models.decoder import Decoder
 from assay.models.hyperparameters import Hyperparameters
 from assay.models.parts import Part
 
-NAMES = ("llama", "mistral", "qwen2", "qwen3", "gemma2", "gemma3", "phi3", "gpt2")
+NAMES = ("llama", "mistral", "qwen2", "qwen3", "gemma2", "gemma3", "phi3", "gpt2", "bert")
 GGUF_NAMES = tuple(name for name in NAMES if name != "mistral")
 """Of mistral GGUF files say that they are llama; no file says that it has a window."""
 QKV = ("attn_q", "attn_k", "attn_v")

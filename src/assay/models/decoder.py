@@ -1,8 +1,8 @@
-"""What decoder-only language models differ in, and the weights that follow from it."""
+"""What language models differ in, and the weights that follow from it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from assay.formats.inventory import Wanted
 from assay.models.rope import Rope
@@ -14,8 +14,22 @@ VECTORS = (F32, F16, BF16)
 
 
 @dataclass(frozen=True)
+class Pooling:
+    """How the vectors of a text's tokens become one."""
+
+    kind: str = ""
+    """"mean", "cls" (the first token's) or "last"; "" where the model's files don't say."""
+    unit: bool = True
+    """Whether the vector is then divided by its length."""
+    longest: int = 0
+    """Tokens of the longest text; 0 for the context."""
+
+
+@dataclass(frozen=True)
 class Decoder:
-    """The shape of a decoder-only language model. Names of weights are GGUF's, without `.weight`."""
+    """The shape of a language model, a decoder unless it says `encoder`. Names of weights are GGUF's, without
+    `.weight`.
+    """
 
     name: str
     layers: int
@@ -52,6 +66,18 @@ class Decoder:
     """Factor of the scores; 0 for 1 / √head_dim."""
     attention_cap: float = 0.0
     logit_cap: float = 0.0
+    encoder: bool = False
+    """Whether each token sees the whole text, and layers normalise sums, not what they read: then there are
+    no logits.
+    """
+    token_types: int = 0
+    """Rows of an encoder's table of kinds of text."""
+    pooling: Pooling = field(default_factory=Pooling)
+
+    @property
+    def embeds(self) -> bool:
+        """Whether it makes vectors of texts, and not texts."""
+        return self.encoder or bool(self.pooling.kind)
 
     @property
     def kv_elements(self) -> int:
@@ -77,7 +103,7 @@ def weights(model: Decoder) -> dict[str, Wanted]:
     }
     if model.gated:
         maps["ffn_gate"] = (model.feed_forward, hidden)
-    norms = ["attn_norm", "ffn_norm"]
+    norms = ["attn_output_norm", "layer_output_norm"] if model.encoder else ["attn_norm", "ffn_norm"]
     if model.post_norms:
         norms += ["post_attention_norm", "post_ffw_norm"]
     layer: dict[str, tuple[int, ...]] = {f"{part}.weight": shape for part, shape in maps.items()}
@@ -91,8 +117,10 @@ def weights(model: Decoder) -> dict[str, Wanted]:
         shapes["position_embd.weight"] = (model.positions, hidden)
     for number in range(model.layers):
         shapes |= {f"blk.{number}.{part}": shape for part, shape in layer.items()}
-    shapes |= _norm(model, "output_norm")
-    if not model.tied:
+    shapes |= _norm(model, "token_embd_norm" if model.encoder else "output_norm")
+    if model.encoder:
+        shapes["token_types.weight"] = (model.token_types, hidden)
+    elif not model.tied:
         shapes["output.weight"] = (model.vocabulary, hidden)
     return {
         name: Wanted(shape, (*WEIGHT_TYPES, *RARE) if len(shape) == 2 else VECTORS)

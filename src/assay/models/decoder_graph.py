@@ -1,5 +1,5 @@
-"""A decoder-only language model as a graph: one step over a ragged batch, for prefill, decoding and
-everything between.
+"""A language model as a graph: one step over a ragged batch, for prefill, decoding and everything between; or
+an embedder, of which a step has whole texts.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from assay.tensor.dtype import F32, I32, DType
 
 
 def computed(model: Decoder) -> Mapping[str, NDArray[np.generic]]:
-    """Weights that no file holds."""
-    return {_table(model, rope): frequencies(rope) for rope in model.ropes if rope}
+    """Weights that no file holds. `share` is a vector of length 1 whose elements are equal."""
+    share = np.full(model.hidden, rounded(1 / root(model.hidden)), np.float32)
+    return {_table(model, rope): frequencies(rope) for rope in model.ropes if rope} | {"share": share}
 
 
 Lora = Mapping[str, NDArray[np.float32]]
@@ -37,7 +38,7 @@ def graph(
     lora: Lora = MappingProxyType({}),
 ) -> Graph:
     """One step: T tokens of S sequences with at most `table` pages each, logits and a sampled token for R of
-    the rows, A of which have their logits adjusted.
+    the rows, A of which have their logits adjusted; of an embedder the vectors of tokens and sequences.
 
     `dtypes` has each weight's element type; the cache is `pages` pages of `cache` elements. `lora` are the
     adapters' weights (see adapters.py): with them each token says which one it has.
@@ -68,12 +69,8 @@ class _Step:
             b.input("pasts", I32, "S"),
             b.input("table", I32, "S", table),
         )
-        self.rows = b.input("rows", I32, "R")
-        self.adjusting = (
-            b.input("asking", I32, "A"), b.input("adjust.counts", I32, "A", model.vocabulary),
-            b.input("adjust.biases", F32, "A", model.vocabulary), b.input("adjust.penalties", F32, "A", 3),
-        )  # fmt: skip
-        self.sampling = tuple(b.input(name, dtype, "R") for name, dtype in PARAMETERS.items())
+        self.cached: tuple[str, ...] = ()
+        """Keys and values as the layer before left them."""
         self.turns = {rope: self._turns(rope) for rope in dict.fromkeys(model.ropes) if rope}
 
     def graph(self) -> Graph:
@@ -88,9 +85,27 @@ class _Step:
             places = self._weight("position_embd.weight")
             place = b.op("embedding", self.positions, places, name="position_embd", output="position_embd")
             x = b.op("add", x, place, name="placed", output="placed")
+        if model.encoder:
+            types, kinds = b.input("types", I32, "T"), self._weight("token_types.weight")
+            kind = b.op("embedding", types, kinds, name="token_types", output="token_types")
+            x = b.op("add", x, kind, name="typed", output="typed")
+            x = self._norm(x, "token_embd_norm")
         for layer in range(model.layers):
             x = self._layer(x, layer)
-        x = b.op("gather_rows", x, self.rows, name="rows", output="wanted")
+        for value in self._pooled(x) if model.embeds else self._sampled(x, table):
+            b.output(value)
+        return b.graph()
+
+    def _sampled(self, x: str, table: str) -> tuple[str, ...]:
+        """Logits of the rows that are asked for, and a token of each with its probability."""
+        b, model = self.b, self.model
+        rows = b.input("rows", I32, "R")
+        adjusting = (
+            b.input("asking", I32, "A"), b.input("adjust.counts", I32, "A", model.vocabulary),
+            b.input("adjust.biases", F32, "A", model.vocabulary), b.input("adjust.penalties", F32, "A", 3),
+        )  # fmt: skip
+        sampling = tuple(b.input(name, dtype, "R") for name, dtype in PARAMETERS.items())
+        x = b.op("gather_rows", x, rows, name="rows", output="wanted")
         x = self._norm(x, "output_norm", "final")
         head = table if model.tied else self._weight("output.weight")
         logits = b.op(
@@ -98,23 +113,36 @@ class _Step:
         )
         if model.logit_cap:
             logits = self._capped(logits)
-        adjusted = b.op("adjust", logits, *self.adjusting, name="adjust", output="adjusted")
-        sampled = b.ops("sample", logits, adjusted, *self.sampling, name="sample", output="sample")
-        for value in (logits, *sampled):
-            b.output(value)
-        return b.graph()
+        adjusted = b.op("adjust", logits, *adjusting, name="adjust", output="adjusted")
+        return logits, *b.ops("sample", logits, adjusted, *sampling, name="sample", output="sample")
+
+    def _pooled(self, x: str) -> tuple[str, ...]:
+        """The vectors of all tokens, their mean over the rows `first` ≤ t < `last` of each sequence, and that
+        divided by its length.
+        """
+        b = self.b
+        if not self.model.encoder:
+            x = self._norm(x, "output_norm", "final")
+        runs = b.input("first", I32, "S"), b.input("last", I32, "S")
+        mean = b.op("segment_mean", x, *runs, name="mean", output="mean")
+        share = b.weight("share", F32, self.model.hidden)
+        # x / √(Σx² / N) · (1 / √N) has length 1; the epsilon keeps what is 0.
+        return x, mean, b.op("rms_norm", mean, share, name="unit", output="unit", epsilon=2.0**-100)
 
     def _layer(self, x: str, layer: int) -> str:
         b, model, at = self.b, self.model, f"blk.{layer}"
-        attended = self._attention(self._norm(x, f"{at}.attn_norm"), layer)
+        attended = self._attention(x if model.encoder else self._norm(x, f"{at}.attn_norm"), layer)
         mixed = self._linear(attended, f"{at}.attn_output")
         if model.post_norms:
             mixed = self._norm(mixed, f"{at}.post_attention_norm")
         x = b.op("add", x, mixed, name=f"{at}.attn_residual", output=f"{at}.attn_residual")
-        fed = self._feed_forward(self._norm(x, f"{at}.ffn_norm"), at)
+        if model.encoder:
+            x = self._norm(x, f"{at}.attn_output_norm")
+        fed = self._feed_forward(x if model.encoder else self._norm(x, f"{at}.ffn_norm"), at)
         if model.post_norms:
             fed = self._norm(fed, f"{at}.post_ffw_norm")
-        return b.op("add", x, fed, name=f"{at}.ffn_residual", output=f"{at}.ffn_residual")
+        x = b.op("add", x, fed, name=f"{at}.ffn_residual", output=f"{at}.ffn_residual")
+        return self._norm(x, f"{at}.layer_output_norm") if model.encoder else x
 
     def _attention(self, x: str, layer: int) -> str:
         b, model, at = self.b, self.model, f"blk.{layer}"
@@ -126,14 +154,15 @@ class _Step:
         if rope:
             q = self._rotate(q, rope, model.heads, f"{at}.rope_q")
             k = self._rotate(k, rope, model.kv_heads, f"{at}.rope_k")
-        shape = (self.pages, model.kv_heads)
-        keys = b.state(f"{at}.keys", self.cache, *shape, model.head_dim, PAGE)
-        values = b.state(f"{at}.values", self.cache, *shape, PAGE, model.head_dim)
-        keys, values = b.ops("cache_write", k, v, self.slots, keys, values, name=f"{at}.cache")
+        if not (model.embeds and self.cached):  # an embedder's layers have one cache in turn
+            shape = (self.pages, model.kv_heads)
+            keys = b.state(f"{at}.keys", self.cache, *shape, model.head_dim, PAGE)
+            self.cached = keys, b.state(f"{at}.values", self.cache, *shape, PAGE, model.head_dim)
+        self.cached = b.ops("cache_write", k, v, self.slots, *self.cached, name=f"{at}.cache")
         return b.op(
-            "attention", q, keys, values, *self.batch, name=f"{at}.attn", output=f"{at}.attn",
+            "attention", q, *self.cached, *self.batch, name=f"{at}.attn", output=f"{at}.attn",
             heads=model.heads, scale=model.attention_scale or rounded(1 / root(model.head_dim)),
-            window=model.window(layer), cap=model.attention_cap,
+            window=model.window(layer), cap=model.attention_cap, causal=not model.encoder,
         )  # fmt: skip
 
     def _feed_forward(self, x: str, at: str) -> str:

@@ -9,9 +9,10 @@ from assay.formats.gguf import GgufFile
 from assay.formats.tensors import TensorInfo
 from assay.kernels.sizes import POSITIONS
 from assay.models import architecture
-from assay.models.decoder import Decoder, weights
+from assay.models.decoder import Decoder, Pooling, weights
 from assay.models.hyperparameters import Hyperparameters
 from assay.models.parts import Part, side_by_side
+from assay.models.pooling import KINDS
 from assay.models.rope import Rope
 from assay.models.shape import GREATEST, Names, sized
 
@@ -39,7 +40,8 @@ def from_gguf(file: GgufFile) -> tuple[Decoder, dict[str, Part], dict[str, Tenso
     place = f"{file.path} › key 'general.architecture'"
     kind = architecture.find(name, place, architecture.GGUF_NAMES)
     keys = Hyperparameters(file, name)
-    model = kind.from_gguf(keys)
+    pooled = ("", *KINDS)[keys.integer("pooling_type", 0, len(KINDS), 0)]
+    model = replace(kind.from_gguf(keys), pooling=Pooling(pooled))
     _neutral(keys, model)
     keys.finish()
     fused = {
@@ -99,7 +101,7 @@ def _neutral(keys: Hyperparameters, model: Decoder) -> None:
     for name, value in (
         ("vocab_size", model.vocabulary),
         ("attention.value_length", model.head_dim),
-        ("attention.causal", True),
+        ("attention.causal", not model.encoder),
         ("expert_count", 0),
         ("expert_used_count", 0),
         ("tensor_data_layout", LAYOUT),

@@ -1,4 +1,4 @@
-"""Rows taken out of a matrix by number, such as those whose logits are asked for."""
+"""Rows taken out of a matrix by number, such as those whose logits are asked for; means of runs of rows."""
 
 from __future__ import annotations
 
@@ -31,5 +31,39 @@ register(
         exactness=op.BITWISE,
         kernels=(op.Kernel("move.gather_rows", "x rows y T R N", rows="R"),),
         not_differentiable={"rows": "row numbers are integers"},
+    )
+)
+
+
+def _mean(inputs: op.Arrays, attributes: op.Attributes) -> op.Arrays:
+    x, first, last = inputs
+    y = np.full((len(first), x.shape[1]), np.nan)
+    for run, (begin, end) in enumerate(zip(first, last, strict=True)):
+        if 0 <= begin < end <= len(x):
+            y[run] = x[begin:end].mean(axis=0, dtype=np.float64)
+    return (y,)
+
+
+register(
+    op.Operator(
+        name="segment_mean",
+        summary="The mean of each run of rows.",
+        formula="y[s, n] = Σ_t x[t, n] / (last[s] − first[s]), first[s] ≤ t < last[s]",
+        inputs=(
+            op.Port("x", (F32,), "T N", "rows, such as the vectors of tokens"),
+            op.Port("first", (I32,), "S", "the first row of each run"),
+            op.Port("last", (I32,), "S", "the row after its last; runs of none, or outside of x, give NaN"),
+        ),
+        outputs=(op.Port("y", (F32,), "S N", "means, in the order of the runs"),),
+        reference=_mean,
+        exactness=op.Exactness(
+            "ulp",
+            op.Bound("T / 16 + 6", lambda dims: dims["T"] / 16 + 6),
+            "of the mean of |x|: T / 16 roundings in a lane, 4 in the tree, one of the quotient",
+            lambda inputs, attributes: _mean((np.abs(inputs[0]), *inputs[1:]), attributes),
+        ),
+        kernels=(op.Kernel("move.segment_mean", "x first last y T S N scratch", None, 16 * 64, "S"),),
+        numerics=("Rows are summed in 16 lanes (lane = place in the run mod 16), which one tree folds.",),
+        not_differentiable={"first": "row numbers are integers", "last": "row numbers are integers"},
     )
 )
