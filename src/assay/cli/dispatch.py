@@ -16,8 +16,8 @@ from assay.cli.command import CODES, GOOD, NO, USAGE, Command, near
 from assay.errors import AssayError, RequestError
 
 COMMANDS = (
-    "run", "chat", "eval", "show", "pull", "merge", "quantize", "contract", "bench llm", "bench kernels",
-    "settings", "doctor",
+    "run", "chat", "embed", "eval", "show", "pull", "merge", "quantize", "contract", "bench llm",
+    "bench kernels", "settings", "doctor",
 )  # fmt: skip
 UNCHECKED = ("settings", "doctor")
 """Commands that tell which settings can't be read; the others refuse to run with such."""

@@ -14,6 +14,7 @@ from assay.hub.pull import resolve
 from assay.load import load
 
 if TYPE_CHECKING:
+    from assay.llm.embedding_model import EmbeddingModel
     from assay.llm.language_model import LanguageModel
 
 
@@ -28,7 +29,17 @@ def find_model(name: str, progress: Bars) -> Path:
 def load_model(
     arguments: argparse.Namespace, *, guesses: bool, draft: str | None = None, prefix_cache: bool = True
 ) -> LanguageModel:
-    """Load it, with progress bars. A command keeps its model to the end, so the collector is spared it."""
+    """The language model, loaded with progress bars. Raises RequestError for an embedder."""
+    lm = load_any(arguments, guesses, draft, prefix_cache)
+    if hasattr(lm, "embed"):
+        raise RequestError("this model makes no text", place=arguments.model, hint="assay embed")
+    return lm
+
+
+def load_any(
+    arguments: argparse.Namespace, guesses: bool = False, draft: str | None = None, prefix_cache: bool = True
+) -> LanguageModel | EmbeddingModel:
+    """A model, with progress bars. A command keeps it to the end, so the collector is spared it."""
     gc.disable()
     with Bars() as progress:
         lm = load(
@@ -43,6 +54,4 @@ def load_model(
         )
     gc.freeze()
     gc.enable()
-    if hasattr(lm, "embed"):
-        raise RequestError("this model makes vectors, not text", place=arguments.model)
     return lm

