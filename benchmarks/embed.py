@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -66,7 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _sentences(seed: int) -> list[str]:
     """Runs of words of the text that correctness is checked on."""
     words, rng = text.TEXT.split(), np.random.default_rng(seed)
-    lengths = np.exp(rng.uniform(*np.log(WORDS), TEXTS)).astype(int)
+    shortest, longest = map(math.log, WORDS)
+    lengths = np.exp(rng.uniform(shortest, longest, TEXTS)).astype(int)
     starts = rng.integers(0, len(words) - WORDS[1], TEXTS)
     return [" ".join(words[at : at + size]) for at, size in zip(starts, lengths, strict=True)]
 
@@ -83,14 +85,11 @@ def _agreement(engines: Sequence[Process], texts: Sequence[str]) -> dict[str, fl
             engine.call("save", path=str(path))
             vectors[engine.name] = np.load(path).astype(np.float64)
     first = vectors.pop(engines[0].name)
-    return {
-        name: float(
-            (
-                np.sum(first * other, axis=1) / np.linalg.norm(first, axis=1) / np.linalg.norm(other, axis=1)
-            ).min()
-        )
-        for name, other in vectors.items()
-    }
+    first /= np.linalg.norm(first, axis=1, keepdims=True)
+    found = {}
+    for name, other in vectors.items():
+        found[name] = float((np.sum(first * other, axis=1) / np.linalg.norm(other, axis=1)).min())
+    return found
 
 
 def _report(series: Mapping[str, Series], own: str) -> report.Found:

@@ -10,10 +10,17 @@ from statistics import median
 
 import assay
 from assay.llm.answer import Completion
+from assay.llm.language_model import LanguageModel
 from benchmarks.text import TEXT
 
 REPETITIVE = "Copy this table.\n" + "".join(f"| row {row} | open | harbour |\n" for row in range(12)) * 2
 TEXTS = {"repetitive": REPETITIVE, "free": TEXT[:400]}
+
+
+def _loaded(name: str, threads: int, guesses: bool) -> LanguageModel:
+    lm = assay.load(name, threads=threads, guesses=guesses)
+    assert isinstance(lm, LanguageModel)
+    return lm
 
 
 def main() -> int:
@@ -24,7 +31,7 @@ def main() -> int:
     parser.add_argument("--generate", type=int, default=128, metavar="N", help="new tokens (128)")
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="figures are medians of N (5)")
     asked = parser.parse_args()
-    models = {on: assay.load(asked.model, threads=asked.threads, guesses=on) for on in (False, True)}
+    models = {on: _loaded(asked.model, threads=asked.threads, guesses=on) for on in (False, True)}
     equal = True
     for name, text in TEXTS.items():
         rates: dict[bool, list[float]] = {False: [], True: []}

@@ -46,6 +46,7 @@ def row(name: str, python: str, folder: Path) -> str:
     found = {}
     for mode in ("float32", "int8"):
         with assay.load(file, activations=mode) as lm:
+            assert isinstance(lm, assay.LanguageModel)
             tokens = lm.tokenizer.encode(TEXT)
             found[mode] = lm.logits(tokens)
     theirs = by_llamacpp(python, file, tokens, folder / "logits.npy")

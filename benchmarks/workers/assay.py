@@ -40,7 +40,9 @@ class Assay:
 
     def load(self, path: str, threads: int) -> None:
         self.path, self.threads = path, threads
-        self._loaded = assay.load(path, threads=threads, cache_tokens=MANY, guesses=False, prefix_cache=False)
+        lm = assay.load(path, threads=threads, cache_tokens=MANY, guesses=False, prefix_cache=False)
+        assert isinstance(lm, assay.LanguageModel)
+        self._loaded = lm
 
     def configure(self, figure: str, variant: dict[str, object]) -> None:
         pass
@@ -68,6 +70,7 @@ class Assay:
         import numpy as np
 
         lm = assay.load(self.path, threads=self.threads, activations="float32", cache_tokens=len(tokens) + 64)
+        assert isinstance(lm, assay.LanguageModel)
         np.save(path, lm.logits(tokens))
 
     def outside(self, tokens: list[int], count: int) -> float:

@@ -20,7 +20,7 @@ from transformers import AutoModel
 from benchmarks.workers.wire import serve
 
 
-class Hidden(torch.nn.Module):
+class Hidden(torch.nn.Module):  # type: ignore[misc]  # torch may be absent
     """The model with its last hidden state as the one output."""
 
     def __init__(self, model: torch.nn.Module) -> None:

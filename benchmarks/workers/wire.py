@@ -60,8 +60,8 @@ def _status(name: str) -> int:
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
 
 
-def serve(engine: Engine) -> None:
-    """Answer requests {"call": name, "with": {…}} with {"result", "cpu"} until the input ends.
+def serve(engine: object) -> None:
+    """Answer requests to an `Engine`, or to as much of one as its figures take: {"call": name, "with": {…}} with {"result", "cpu"} until the input ends.
 
     `cpu` is the processor time that the call took, all threads together. What the engine itself prints goes
     to stderr.
