@@ -61,7 +61,8 @@ def _status(name: str) -> int:
 
 
 def serve(engine: object) -> None:
-    """Answer requests to an `Engine`, or to as much of one as its figures take: {"call": name, "with": {…}} with {"result", "cpu"} until the input ends.
+    """Answer requests {"call": name, "with": {…}} with {"result", "cpu"} until the input ends: each a call of
+    an `Engine`, of which `engine` has what its figures take.
 
     `cpu` is the processor time that the call took, all threads together. What the engine itself prints goes
     to stderr.
