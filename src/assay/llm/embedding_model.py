@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from assay.errors import RequestError, within
 from assay.kernels.sizes import PAGE
-from assay.llm.engine import checked
+from assay.llm.fields import token_ids
 from assay.llm.language_model import Details, Shared
 from assay.llm.step import Arrays
 from assay.llm.tokenizer import Tokenizer
@@ -79,7 +79,7 @@ class EmbeddingModel(Shared):
 
     def hidden_states(self, tokens: Items[int]) -> NDArray[np.float32]:
         """float32 [len(tokens), hidden]: the vectors of a text's tokens. Raises RequestError."""
-        text = checked(tokens, "tokens", self._model.vocabulary, self.context)
+        text = token_ids(tokens, "tokens", self._model.vocabulary, self.context)
         with self._lock:
             return self._run([text], "mean")[self.graph.outputs[0]].astype(np.float32)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from collections.abc import Sequence as Items
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from itertools import islice, repeat, zip_longest
+from itertools import islice, zip_longest
 from types import MappingProxyType
 
 import numpy as np
@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 from assay.errors import AssayError, PrecisionOverflow, RequestError
 from assay.kernels.sizes import PAGE
 from assay.llm.controls import Texts, controls
+from assay.llm.fields import token_ids
 from assay.llm.guesses import Guesses
 from assay.llm.options import MOST_TOKENS
 from assay.llm.prefixes import Prefixes
 from assay.llm.request import SEEDS, Sampling
 from assay.llm.scheduler import Share, schedule
 from assay.llm.sequence import Alternatives, Sequence, State
-from assay.llm.step import Arrays, owner, step_inputs
+from assay.llm.step import Arrays, Row, drawn_rows, owner, step_inputs
 from assay.llm.tokenizer import Tokenizer
 from assay.runtime.executor import Executor
 
@@ -47,16 +48,6 @@ class Drawn:
     sequence: Sequence
     token: int
     logprob: float
-
-
-def _alternatives(outputs: Arrays, shares: Items[Share]) -> Iterable[Alternatives]:
-    """Of each row that was drawn, those that its request asks for."""
-    wanted = [share.sequence.sampling.top_logprobs for share in shares for _ in range(share.rows)]
-    if not any(wanted):
-        return repeat(())
-    tokens, logprobs = outputs["sample.top_tokens"].tolist(), outputs["sample.top_logprobs"].tolist()
-    rows = zip(tokens, logprobs, wanted, strict=True)
-    return [tuple(zip(each[:most], values[:most], strict=True)) for each, values, most in rows]
 
 
 class Engine:
@@ -114,7 +105,7 @@ class Engine:
         wanted = sampling.max_tokens
         most = min(self.context, self.pages.count * PAGE)
         news = f" and {wanted} new ones" if wanted else " and at least one new one"
-        tokens = checked(prompt, "prompt", self.vocabulary, most, wanted or 1, news)
+        tokens = token_ids(prompt, "prompt", self.vocabulary, most, wanted or 1, news)
         limit = wanted or most - len(tokens)
         sequence = self._sequence(tokens, sampling, limit)
         for choice in range(1, sampling.n):
@@ -155,8 +146,7 @@ class Engine:
         try:
             outputs = self._run(shares)
             self.steps += 1
-            tokens, logprobs = outputs["sample.tokens"].tolist(), outputs["sample.logprob"].tolist()
-            drawn = zip(tokens, logprobs, _alternatives(outputs, shares), strict=False)
+            drawn = drawn_rows(shares, outputs)
             return [token for share in shares for token in self._take(share, [*islice(drawn, share.rows)])]
         except PrecisionOverflow as error:
             self._fault(owner(shares, error), error)
@@ -181,7 +171,7 @@ class Engine:
         """float32 [len(prompt), vocabulary]: run a prompt alone, the logits at all its positions. Raises
         RequestError, or HardwareFault when other sequences hold the pages.
         """
-        tokens = checked(prompt, "tokens", self.vocabulary, self.context)
+        tokens = token_ids(prompt, "tokens", self.vocabulary, self.context)
         out = np.empty((len(tokens), self.vocabulary), np.float32)
         sequence = self._sequence(tokens, Sampling(adapter=adapter), 0)
         try:
@@ -220,12 +210,7 @@ class Engine:
         """One run of the executor; the shares' tokens are in the cache then."""
         for share in shares:
             share.sequence.hold(self.pages, share.count)
-        sizes, inputs = step_inputs(shares, self.vocabulary)
-        if len(self.adapters) > 1:
-            names = list(self.adapters)
-            numbers = [names.index(share.sequence.sampling.adapter) - 1 for share in shares]
-            inputs["adapter"] = np.repeat(np.array(numbers, np.int32), [share.count for share in shares])
-        outputs = self.executor.run(sizes, inputs)
+        outputs = self.executor.run(*step_inputs(shares, self.vocabulary, list(self.adapters)))
         for share in shares:
             share.sequence.computed += share.count - len(share.guesses)
             share.sequence.ran += share.count
@@ -250,7 +235,7 @@ class Engine:
         for pages in self.memory:
             pages[target] = pages[source]
 
-    def _take(self, share: Share, drawn: Items[tuple[int, float, Alternatives]]) -> list[Drawn]:
+    def _take(self, share: Share, drawn: Items[Row]) -> list[Drawn]:
         """What a sequence drew: the first token, and each after a guess that came true."""
         sequence, found = share.sequence, list[Drawn]()
         for (token, logprob, top), guess in zip_longest(drawn, share.guesses):
@@ -304,27 +289,3 @@ class Engine:
             holder.remove(sequence)
         self._release(sequence)
         sequence.state, sequence.reason, sequence.error = State.FINISHED, reason, error
-
-
-def checked(prompt: Items[int], place: str, known: int, most: int, new: int = 0, news: str = "") -> list[int]:
-    """A copy of the prompt. Raises RequestError unless it is a list, or an array, of tokens below `known`,
-    which with the `new` ones are at most so many.
-    """
-    if isinstance(prompt, np.ndarray):
-        prompt = prompt.tolist()
-    if not isinstance(prompt, list | tuple | range):
-        hint = "lm.tokenizer.encode(text) gives them" if isinstance(prompt, str) else ""
-        got = type(prompt).__name__
-        raise RequestError("not tokens", place=place, want="a list of integers", got=got, hint=hint)
-    if not prompt:
-        raise RequestError("the prompt is empty", place=place, want="at least one token", got="none")
-    room = most - len(prompt)
-    if room < new:
-        want, got = f"at most {most} tokens in all", f"{len(prompt)} prompt tokens{news}"
-        hint = "shorten the prompt" + (f", or ask for at most {room} new tokens" if room > 0 else "")
-        raise RequestError("the context is too long", place=place, want=want, got=got, hint=hint)
-    for position, token in enumerate(prompt):
-        if type(token) is not int or not 0 <= token < known:
-            want, got = f"0 to {known - 1}", repr(token)
-            raise RequestError("no such token", place=f"{place}[{position}]", want=want, got=got)
-    return list(prompt)

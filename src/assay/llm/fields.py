@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from assay.errors import RequestError, shown
 
 
@@ -19,3 +23,29 @@ def number(name: str, value: object, low: float, high: float, *, above: bool = F
     if not fits or (above and value == low):
         wanted = f"a number {'above' if above else 'from'} {low:g} {'and up to' if above else 'to'} {high:g}"
         raise RequestError("a field is out of range", place=name, want=wanted, got=shown(value))
+
+
+def token_ids(
+    prompt: Sequence[int], place: str, known: int, most: int, new: int = 0, news: str = ""
+) -> list[int]:
+    """A copy of the prompt. Raises RequestError unless it is a list, or an array, of tokens below `known`,
+    which with the `new` ones are at most so many.
+    """
+    if isinstance(prompt, np.ndarray):
+        prompt = prompt.tolist()
+    if not isinstance(prompt, list | tuple | range):
+        hint = "lm.tokenizer.encode(text) gives them" if isinstance(prompt, str) else ""
+        got = type(prompt).__name__
+        raise RequestError("not tokens", place=place, want="a list of integers", got=got, hint=hint)
+    if not prompt:
+        raise RequestError("the prompt is empty", place=place, want="at least one token", got="none")
+    room = most - len(prompt)
+    if room < new:
+        want, got = f"at most {most} tokens in all", f"{len(prompt)} prompt tokens{news}"
+        hint = "shorten the prompt" + (f", or ask for at most {room} new tokens" if room > 0 else "")
+        raise RequestError("the context is too long", place=place, want=want, got=got, hint=hint)
+    for position, token in enumerate(prompt):
+        if type(token) is not int or not 0 <= token < known:
+            want, got = f"0 to {known - 1}", repr(token)
+            raise RequestError("no such token", place=f"{place}[{position}]", want=want, got=got)
+    return list(prompt)

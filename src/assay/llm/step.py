@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from collections.abc import Sequence as Items
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import PrecisionOverflow
 from assay.kernels.sizes import PAGE
-from assay.llm.controls import Row, stacked
+from assay.llm import controls
 from assay.llm.scheduler import Share
-from assay.llm.sequence import DRAW
+from assay.llm.sequence import DRAW, Alternatives
 from assay.ops.sample import PARAMETERS
 
 Arrays = dict[str, NDArray[np.generic]]
+Row = tuple[int, float, Alternatives]
+"""What is drawn of one row: the token, the natural logarithm of its probability, and those of others."""
 
 
-def step_inputs(shares: Items[Share], vocabulary: int) -> tuple[dict[str, int], Arrays]:
+def step_inputs(
+    shares: Items[Share], vocabulary: int, adapters: Items[str | None] = (None,)
+) -> tuple[dict[str, int], Arrays]:
     """The sizes and inputs of a step that holds `shares`, with logits and a draw for each row that they ask
-    for.
+    for. `adapters` are the names that sequences may give; the first, None, is for none.
     """
     tokens: list[int] = []
     positions: list[int] = []
@@ -29,7 +35,7 @@ def step_inputs(shares: Items[Share], vocabulary: int) -> tuple[dict[str, int], 
     drawn_at: list[int] = []
     draws: list[np.void] = []
     asking: list[int] = []
-    adjusted: list[Row] = []
+    adjusted: list[controls.Row] = []
     for share in shares:
         sequence, first = share.sequence, share.sequence.computed
         end = first + share.count
@@ -62,8 +68,23 @@ def step_inputs(shares: Items[Share], vocabulary: int) -> tuple[dict[str, int], 
         "asking": np.array(asking, int32),
         **{name: draw[name] for name in PARAMETERS},
     }
-    inputs |= stacked(adjusted, vocabulary)
+    inputs |= controls.stacked(adjusted, vocabulary)
+    if len(adapters) > 1:
+        chosen = [adapters.index(share.sequence.sampling.adapter) - 1 for share in shares]
+        inputs["adapter"] = np.repeat(np.array(chosen, int32), [share.count for share in shares])
     return {"T": len(tokens), "S": len(shares), "R": len(rows), "A": len(asking)}, inputs
+
+
+def drawn_rows(shares: Items[Share], outputs: Arrays) -> Iterator[Row]:
+    """What a step drew, row by row, with as many alternatives as each request asks for."""
+    tokens, logprobs = outputs["sample.tokens"].tolist(), outputs["sample.logprob"].tolist()
+    wanted = [share.sequence.sampling.top_logprobs for share in shares for _ in range(share.rows)]
+    if not any(wanted):
+        return zip(tokens, logprobs, repeat(()), strict=False)
+    others, theirs = outputs["sample.top_tokens"].tolist(), outputs["sample.top_logprobs"].tolist()
+    rows = zip(others, theirs, wanted, strict=True)
+    top = (tuple(zip(row[:most], values[:most], strict=True)) for row, values, most in rows)
+    return zip(tokens, logprobs, top, strict=True)
 
 
 def owner(shares: Items[Share], error: PrecisionOverflow) -> Share:
