@@ -229,7 +229,7 @@ def test_alternatives_are_the_greatest_of_float64(small: Small) -> None:
     plain = engine.add([1, 2, 3], Sampling(max_tokens=8))
     while engine.busy:
         engine.step()
-    rows = small.engine().logits(sequence.tokens[:-1])[2:].astype(np.float64)
+    rows = small.engine().output("logits", sequence.tokens[:-1])[2:].astype(np.float64)
     for row, alternatives in zip(rows, sequence.top_logprobs, strict=True):
         expected = row - np.log(np.exp(row).sum())
         assert [token for token, _ in alternatives] == np.argsort(-row, kind="stable")[:7].tolist()

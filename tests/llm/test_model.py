@@ -116,6 +116,19 @@ def test_golden_digests(load: Load, text: list[int]) -> None:
     assert found == json.loads((GOLDEN / "digests.json").read_text())
 
 
+@pytest.mark.parametrize("name", ["logits", "hidden_states"])
+def test_arrays_outlive_later_steps_and_go_to_others_without_a_copy(
+    load: Load, text: list[int], name: str
+) -> None:
+    lm = load()
+    array = getattr(lm, name)(text[:40])
+    shared, before = np.from_dlpack(array), array.copy()
+    assert np.shares_memory(shared, array) and array.flags.writeable and array.__dlpack_device__() == (1, 0)
+    lm.generate("Another text", max_tokens=4)
+    del array
+    assert (shared == before).all()
+
+
 def test_one_run_for_each_step(load: Load, text: list[int]) -> None:
     engine = load().engine
     runs, steps = engine.executor.runs, engine.steps

@@ -66,7 +66,7 @@ def test_greedy_takes_the_greatest_adjusted_logit(small: Small, changes: dict[st
     for prompt in (PROMPT, [*range(60), *PROMPT, *range(200, 320)]):
         sampling = Sampling(max_tokens=24, **changes)  # type: ignore[arg-type]
         output = tokens_of(small.engine(), sampling, prompt)
-        logits = small.engine().logits([*prompt, *output])
+        logits = small.engine().output("logits", [*prompt, *output])
         for drawn, token in enumerate(output):
             row = logits[len(prompt) + drawn - 1]
             assert token == int(adjusted(row, prompt, output[:drawn], sampling).argmax()), drawn
@@ -79,7 +79,7 @@ def test_logprobs_are_the_models_own(small: Small) -> None:
     sequence = engine.add(PROMPT, Sampling(max_tokens=9, temperature=0.8, seed=1, logit_bias={17: 30.0}))
     while engine.busy:
         engine.step()
-    rows = small.engine().logits(sequence.tokens[:-1])[len(PROMPT) - 1 :].astype(np.float64)
+    rows = small.engine().output("logits", sequence.tokens[:-1])[len(PROMPT) - 1 :].astype(np.float64)
     for row, token, logprob in zip(rows, sequence.tokens[len(PROMPT) :], sequence.logprobs, strict=True):
         # Below 32 in size: rounding is 2^-20 at most, the error of the sum is below 2^-20 too.
         assert abs(row[token] - np.log(np.exp(row).sum()) - logprob) < 2.0**-19

@@ -76,8 +76,18 @@ def test_logits_are_those_of_transformers(device: Cpu, name: str) -> None:
     folder = GOLDEN / name
     tokens = np.load(folder / "tokens.npy").tolist()
     positions, expected = np.load(folder / "positions.npy"), np.load(folder / "output.npy")
-    found = Small(device, None, F32, name=name).engine().logits(tokens)[positions]
+    found = Small(device, None, F32, name=name).engine().output("logits", tokens)[positions]
     assert np.abs(found - expected).max() <= 1e-4 * np.abs(expected).max()
+
+
+def test_logits_are_a_map_of_the_hidden_states(device: Cpu) -> None:
+    """In float32, sums of 64 products: 64 · 2⁻²⁴ of the sum of magnitudes is the most that they are off."""
+    small = Small(device, None, F32, name="llama")
+    tokens = np.load(GOLDEN / "llama" / "tokens.npy").tolist()
+    hidden, logits = (small.engine().output(name, tokens).astype(np.float64) for name in ("final", "logits"))
+    head = small.source.raw("output.weight").view(np.float32).reshape(320, 64).astype(np.float64)
+    bound = 64 * 2.0**-24 * (np.abs(hidden) @ np.abs(head.T))
+    assert hidden.shape == (len(tokens), 64) and (np.abs(logits - hidden @ head.T) <= bound).all()
 
 
 def test_a_sum_of_every_token_is_attended_to(device: Cpu) -> None:
@@ -85,7 +95,7 @@ def test_a_sum_of_every_token_is_attended_to(device: Cpu) -> None:
     engine = Small(device, F32, F32).engine()
     tokens = np.random.default_rng(1).integers(0, 320, 500).tolist()
     changed = [(tokens[0] + 1) % 320, *tokens[1:]]
-    first, second = engine.logits(tokens), engine.logits(changed)
+    first, second = engine.output("logits", tokens), engine.output("logits", changed)
     assert (first[-1] != second[-1]).any() and (first[0] != second[0]).any()
 
 
@@ -202,7 +212,7 @@ def test_cuts_anywhere_change_no_logit(device: Cpu, dtype: object) -> None:
     """All positions' logits in one piece, and in pieces of each length that a budget gives."""
     model = Small(device, dtype, F16)  # type: ignore[arg-type]
     prompt = np.random.default_rng(2).integers(0, 320, 200).tolist()
-    whole = model.engine().logits(prompt)
+    whole = model.engine().output("logits", prompt)
     for budget in (1, 7, 33, 64, 100):
         engine = model.engine(budget=budget)
         sequence = engine.add(prompt, Sampling(max_tokens=1))
@@ -309,7 +319,7 @@ def test_a_draw_is_that_of_its_seed_and_absolute_position(small: Small) -> None:
     sequence = engine.add([4, 5, 6], Sampling(max_tokens=20, temperature=1.5, seed=2**40 + 7))
     while engine.busy:
         engine.step()
-    logits = engine.logits(sequence.tokens)
+    logits = engine.output("logits", sequence.tokens)
     for position in range(3, sequence.length):
         draw = uniform(2**40 + 7, 0, position)
         assert choose(logits[position - 1], 1.5, 0, 0.0, 1.0, 1.0, draw=draw)[0] == sequence.tokens[position]

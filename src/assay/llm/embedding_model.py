@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from assay.errors import RequestError, within
 from assay.kernels.sizes import PAGE
 from assay.llm.fields import token_ids
-from assay.llm.language_model import Details, Shared
+from assay.llm.loaded import Details, Loaded
 from assay.llm.step import Arrays
 from assay.llm.tokenizer import Tokenizer
 from assay.models.decoder import Decoder
@@ -33,7 +33,7 @@ def pages(context: int) -> int:
     return max(context, BUDGET) // PAGE + TEXTS
 
 
-class EmbeddingModel(Shared):
+class EmbeddingModel(Loaded):
     """Made by `assay.load` of an embedder. Threads may share it.
 
     Arrays that callers get are memory of their own, which no later step writes: `np.from_dlpack`,

@@ -167,17 +167,17 @@ class Engine:
             )
         return sha256(self.root + self.adapters[adapter]).digest() if adapter is not None else self.root
 
-    def logits(self, prompt: Items[int], adapter: str | None = None) -> NDArray[np.float32]:
-        """float32 [len(prompt), vocabulary]: run a prompt alone, the logits at all its positions. Raises
-        RequestError, or HardwareFault when other sequences hold the pages.
+    def output(self, name: str, prompt: Items[int], adapter: str | None = None) -> NDArray[np.float32]:
+        """float32 [len(prompt), …]: run a prompt alone, and an output of the graph at all its positions.
+        Raises RequestError, or HardwareFault when other sequences hold the pages.
         """
         tokens = token_ids(prompt, "tokens", self.vocabulary, self.context)
-        out = np.empty((len(tokens), self.vocabulary), np.float32)
+        out = np.empty((len(tokens), self.executor.graph.types[name].shape[1].at({})), np.float32)
         sequence = self._sequence(tokens, Sampling(adapter=adapter), 0)
         try:
             while sequence.pending:
                 first, count = sequence.computed, min(sequence.pending, SEQUENCES)
-                out[first : first + count] = self._run([Share(sequence, count, count)])["logits"]
+                out[first : first + count] = self._run([Share(sequence, count, count)])[name]
         finally:
             sequence.drop(self.pages)
         return out

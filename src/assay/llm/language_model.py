@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import threading
-import weakref
 from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Items
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Self, Unpack
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,39 +18,10 @@ from assay.llm import conversation, session
 from assay.llm.answer import Answer, Completion
 from assay.llm.engine import Engine
 from assay.llm.identity import Identity
+from assay.llm.loaded import Loaded
 from assay.llm.request import Sampling, SamplingFields
 from assay.llm.template import ChatTemplate, Message
 from assay.llm.tokenizer import Tokenizer
-from assay.runtime.cpu import Cpu
-
-Details = Mapping[str, object]
-
-
-class Shared:
-    """A loaded model. `context` is the most tokens of one sequence: of a prompt and its answer together.
-
-    `close`, or leaving a `with` block, lets the threads go.
-    """
-
-    def __init__(self, graph: Graph, device: Cpu, context: int, details: Details) -> None:
-        self.graph, self.context, self.details = graph, context, details
-        self._device, self._lock = device, threading.RLock()
-        _models.add(self)
-
-    def __repr__(self) -> str:
-        name, threads = type(self).__name__, self._device.team.nthreads
-        return f"{name}({self.graph.name!r}, context={self.context}, threads={threads})"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Let the team's threads go. A call that comes later starts them again."""
-        with self._lock:
-            self._device.close()
 
 
 class Stream(Iterator[str]):
@@ -82,7 +50,7 @@ class Stream(Iterator[str]):
         return self._answer.completion()
 
 
-class LanguageModel(Shared):
+class LanguageModel(Loaded):
     """Made by `assay.load`. Threads may share it: their answers are computed together, in the same steps.
 
     `close`, or leaving a `with` block, ends what is running and lets the threads go.
@@ -151,7 +119,12 @@ class LanguageModel(Shared):
     def logits(self, tokens: Items[int], adapter: str | None = None) -> NDArray[np.float32]:
         """float32 [len(tokens), vocabulary]: the logits at every position. Raises RequestError."""
         with self._engine_alone() as engine:
-            return engine.logits(tokens, adapter)
+            return engine.output("logits", tokens, adapter)
+
+    def hidden_states(self, tokens: Items[int], adapter: str | None = None) -> NDArray[np.float32]:
+        """float32 [len(tokens), hidden]: what the logits are a linear map of. Raises RequestError."""
+        with self._engine_alone() as engine:
+            return engine.output("final", tokens, adapter)
 
     def save_session(self, path: str | Path, prompt: str | Items[Message], adapter: str | None = None) -> int:
         """Compute a prompt or a conversation, as far as that isn't done, and write what the cache holds of it
@@ -266,15 +239,3 @@ def _sampling(fields: SamplingFields) -> Sampling:
             hint = f"did you mean {near[0]}?" if near else ""
             raise RequestError("no such field", place=name, want=", ".join(known), got=name, hint=hint)
     return Sampling(**fields)
-
-
-_models: weakref.WeakSet[Shared] = weakref.WeakSet()
-
-
-def _forget_locks() -> None:
-    """In a child process after a fork: whoever held a lock did not come along."""
-    for model in list(_models):
-        model._lock = threading.RLock()
-
-
-os.register_at_fork(after_in_child=_forget_locks)

@@ -153,7 +153,11 @@ def _load(
         prefix_cache=options.prefix_cache,
         adapters={name: adapter.digest for name, adapter in adapters.items()},
     )
-    _try("logits", lambda: np.stack([engine.logits([0], adapter) for adapter in engine.adapters]), path)
+    _try(
+        "logits",
+        lambda: np.stack([engine.output("logits", [0], adapter) for adapter in engine.adapters]),
+        path,
+    )
     return LanguageModel(made.graph, engine, tokenizer, template, details, identity)
 
 

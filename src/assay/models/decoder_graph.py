@@ -97,7 +97,7 @@ class _Step:
         return b.graph()
 
     def _sampled(self, x: str, table: str) -> tuple[str, ...]:
-        """Logits of the rows that are asked for, and a token of each with its probability."""
+        """Of the rows that are asked for hidden states, logits, and a token with its probability."""
         b, model = self.b, self.model
         rows = b.input("rows", I32, "R")
         adjusting = (
@@ -106,15 +106,15 @@ class _Step:
         )  # fmt: skip
         sampling = tuple(b.input(name, dtype, "R") for name, dtype in PARAMETERS.items())
         x = b.op("gather_rows", x, rows, name="rows", output="wanted")
-        x = self._norm(x, "output_norm", "final")
+        final = self._norm(x, "output_norm", "final")
         head = table if model.tied else self._weight("output.weight")
         logits = b.op(
-            "linear", x, head, name="output", output="logits" if not model.logit_cap else "uncapped"
+            "linear", final, head, name="output", output="logits" if not model.logit_cap else "uncapped"
         )
         if model.logit_cap:
             logits = self._capped(logits)
         adjusted = b.op("adjust", logits, *adjusting, name="adjust", output="adjusted")
-        return logits, *b.ops("sample", logits, adjusted, *sampling, name="sample", output="sample")
+        return final, logits, *b.ops("sample", logits, adjusted, *sampling, name="sample", output="sample")
 
     def _pooled(self, x: str) -> tuple[str, ...]:
         """The vectors of all tokens, their mean over the rows `first` ≤ t < `last` of each sequence, and that
