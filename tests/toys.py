@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from assay.graph.graph import AttributeValue
 from assay.ops.operator import (
     BITWISE,
     Array,
     Attribute,
-    Attributes,
     Exactness,
     Kernel,
     Operator,
@@ -18,8 +16,8 @@ from assay.ops.operator import (
 from assay.tensor.dtype import F16, F32, I32, I64
 
 
-def _reference(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
-    return (inputs[0],)
+def _reference(*inputs: Array, **attributes: AttributeValue) -> Array:
+    return inputs[0]
 
 
 def toy(name: str, inputs: tuple[Port, ...], outputs: tuple[Port, ...], **fields: object) -> Operator:
@@ -43,7 +41,7 @@ MATMUL = toy(
     relations=(
         Relation(
             "K % 32 == 0",
-            lambda dims, _: (dims["K"].constant or 0) % 32 == 0,
+            lambda site: (site.dims["K"].constant or 0) % 32 == 0,
             "pad the rows of both inputs",
         ),
     ),

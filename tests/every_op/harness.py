@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from assay.formats.quant import dequantise
 from assay.graph.graph import Graph, Node, ValueType
 from assay.ops import registry
 from assay.ops.builder import Builder
-from assay.ops.operator import Array, Exactness, Kernel, Operator, Site
+from assay.ops.operator import Array, Attributes, Exactness, Kernel, Operator, Reference, Site
 from assay.ops.resolution import resolve
 from assay.runtime.cpu import Cpu
 from assay.runtime.executor import Executor
@@ -166,7 +166,13 @@ def numbers(operator: Operator, case: Case) -> list[Array]:
 def reference(operator: Operator, case: Case) -> tuple[Array, ...]:
     """The operator's reference on the numbers that the inputs stand for."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
-        return operator.reference(numbers(operator, case), site_of(operator, case).attributes)
+        return computed(operator.reference, numbers(operator, case), site_of(operator, case).attributes)
+
+
+def computed(reference: Reference, inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
+    """What a reference makes of these inputs; one output as a tuple too."""
+    outputs = reference(*inputs, **attributes)
+    return outputs if isinstance(outputs, tuple) else (outputs,)
 
 
 def magnitudes(operator: Operator, case: Case) -> tuple[Array | None, ...]:
@@ -179,7 +185,7 @@ def magnitudes(operator: Operator, case: Case) -> tuple[Array | None, ...]:
             weight_terms(array, kind) if port.panels else array
             for port, array, kind in zip(operator.inputs, case.inputs, case.types, strict=True)
         ]
-        return of(terms, site_of(operator, case).attributes)
+        return computed(of, terms, site_of(operator, case).attributes)
 
 
 def exactness(operator: Operator, case: Case) -> Exactness:

@@ -14,7 +14,7 @@ def test_gather_rows_moves_every_bit(threads: int) -> None:
     for case in cases(operator, threads):
         x, rows = case.inputs
         x[0, 0] = np.array(0x7F812345, np.uint32).view(np.float32)  # a NaN with a payload
-        (expected,) = operator.reference(case.inputs, case.attributes)
+        expected = operator.reference(*case.inputs, **case.attributes)
         y = np.full((len(rows) + 2, x.shape[1]), 77, np.float32)
         sizes = x.shape[0], len(rows), x.shape[1]
         for thread in range(threads):

@@ -215,7 +215,7 @@ def test_the_reference_agrees_but_at_borders() -> None:
 def test_the_operators_cases() -> None:
     operator = registry.get("sample")
     for case in cases(operator, 0):
-        expected = operator.reference(case.inputs, case.attributes)
+        expected = operator.reference(*case.inputs, **case.attributes)
         logits, adjusted, *values = case.inputs
         found = run(logits, adjusted, **dict(zip(PARAMETERS, values, strict=True)))
         for here, there in zip(found[::2], expected[::2], strict=True):

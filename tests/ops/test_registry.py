@@ -64,7 +64,7 @@ FAULTS = {
     "formula is empty": replace(ADD, formula=""),
     "x: doc is empty": replace(NORM, inputs=(x(dims="... N", doc=""), NORM.inputs[1])),
     "eps: doc is empty": replace(NORM, attributes=(Attribute("eps", float, "", 0.0),)),
-    "relation 0: text is empty": replace(MATMUL, relations=(Relation("", lambda dims, attributes: True),)),
+    "relation 0: text is empty": replace(MATMUL, relations=(Relation("", lambda site: True),)),
     "numerics 0 is empty": replace(ADD, numerics=("",)),
     "x: reason is empty": replace(TOP, not_differentiable={"x": ""}),
     "kernel : name is empty": replace(ADD, kernels=(Kernel("", ADD.kernels[0].arguments),)),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from assay.graph.graph import Graph
 from assay.kernels.opcodes import REGISTERS
-from assay.ops.chain import Link, sources
+from assay.ops.chain import Link, link, sources
 from assay.ops.operator import Site
 
 MOST = 6
@@ -37,13 +37,5 @@ def _continues(graph: Graph, sites: Sequence[Site], chain: Sequence[int], index:
 
 def links(graph: Graph, sites: Sequence[Site], members: Sequence[int]) -> list[Link]:
     """The nodes of a chain as its links."""
-    made = []
-    for member in members:
-        node, site = graph.nodes[member], sites[member]
-        operator, whole = site.operator, site.outputs[0].shape
-        assert operator.pointwise is not None
-        pairs = zip(node.inputs, site.inputs, strict=True)
-        rows = tuple(name for name, kind in pairs if kind.shape != whole)
-        constant = site.number(operator.constant) if operator.constant else None
-        made.append(Link(operator.pointwise, node.inputs, node.outputs[0], rows, constant))
-    return made
+    nodes = ((graph.nodes[member], sites[member]) for member in members)
+    return [link(site, node.inputs, node.outputs[0]) for node, site in nodes]

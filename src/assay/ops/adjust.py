@@ -7,47 +7,46 @@ from collections.abc import Sequence
 import numpy as np
 
 from assay.ops import operator as op
-from assay.ops.operator import Array, Attributes, Port
-from assay.ops.registry import register
+from assay.ops.operator import Port
+from assay.ops.registry import define
 from assay.tensor.dtype import F32, I32
 
 _INPUTS = ("logits", "asking", "counts", "biases", "penalties")
 
 
-def _reference(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
-    logits, asking, counts, biases, penalties = inputs
+def _reference(
+    logits: op.Array, asking: op.Integers, counts: op.Array, biases: op.Array, penalties: op.Array
+) -> op.Array:
     x, times = logits.astype(np.float32)[asking], counts.astype(np.float32)
     repetition, presence, frequency = penalties.astype(np.float32).T[:, :, np.newaxis]
     x = np.where(times >= 0, np.where(x > 0, x / repetition, x * repetition), x)
     x = np.where(times > 0, x - frequency * times - presence, x)
-    return (np.where((biases == -np.inf) & ~np.isnan(x), biases, x + biases.astype(np.float32)),)
+    return np.where((biases == -np.inf) & ~np.isnan(x), biases, x + biases.astype(np.float32))
 
 
 def _arguments(site: op.Site) -> Sequence[op.Argument]:
     return *map(op.Address, (*_INPUTS, "adjusted")), site.dims["A"], site.dims["V"]
 
 
-register(
-    op.Operator(
-        name="adjust",
-        since=1,
-        summary="Penalises tokens that were there before, adds biases, and bars tokens.",
-        formula=(
-            "x = logits[asking[a], v], c = counts[a, v]; if c ≥ 0, x = x / repetition for x > 0, else x · "
-            "repetition; if c > 0, x = x − frequency · c − presence; adjusted[a, v] = x + biases[a, v]"
-        ),
-        inputs=(
-            Port("logits", (F32,), "R V", "the model's; a NaN stays NaN"),
-            Port("asking", (I32,), "A", "the rows that ask for this, 0 ≤ asking < R"),
-            Port("counts", (I32,), "A V", "times in the output; 0: in the prompt alone; −1: in neither"),
-            Port("biases", (F32,), "A V", "what is added last; −∞ bars the token, whatever its logit"),
-            Port("penalties", (F32,), "A 3", "repetition (1: none), presence and frequency (0: none)"),
-        ),
-        outputs=(Port("adjusted", (F32,), "A V", "the rows, in the order of asking"),),
-        reference=_reference,
-        exactness=op.BITWISE,
-        kernels=(op.Kernel("adjust.adjust", _arguments, rows="A"),),
-        numerics=("Each operation is float32 and rounded on its own, in the formula's order.",),
-        not_differentiable=dict.fromkeys(_INPUTS, "a choice of tokens follows"),
-    )
+define(
+    name="adjust",
+    since=1,
+    summary="Penalises tokens that were there before, adds biases, and bars tokens.",
+    formula=(
+        "x = logits[asking[a], v], c = counts[a, v]; if c ≥ 0, x = x / repetition for x > 0, else x · "
+        "repetition; if c > 0, x = x − frequency · c − presence; adjusted[a, v] = x + biases[a, v]"
+    ),
+    inputs=(
+        Port("logits", (F32,), "R V", "the model's; a NaN stays NaN"),
+        Port("asking", (I32,), "A", "the rows that ask for this, 0 ≤ asking < R"),
+        Port("counts", (I32,), "A V", "times in the output; 0: in the prompt alone; −1: in neither"),
+        Port("biases", (F32,), "A V", "what is added last; −∞ bars the token, whatever its logit"),
+        Port("penalties", (F32,), "A 3", "repetition (1: none), presence and frequency (0: none)"),
+    ),
+    outputs=(Port("adjusted", (F32,), "A V", "the rows, in the order of asking"),),
+    reference=_reference,
+    exactness=op.BITWISE,
+    kernels=(op.Kernel("adjust.adjust", _arguments, rows="A"),),
+    numerics=("Each operation is float32 and rounded on its own, in the formula's order.",),
+    not_differentiable=dict.fromkeys(_INPUTS, "a choice of tokens follows"),
 )

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from assay.kernels.sizes import PAGE
 from assay.ops import operator as op
-from assay.ops.registry import register
+from assay.ops.registry import define
 from assay.tensor.dtype import F16, F32, I32
 
 CACHE_TYPES = (F16, F32)
 
 
-def _reference(inputs: op.Arrays, attributes: op.Attributes) -> op.Arrays:
-    k, v, slots, keys, values = inputs
+def _reference(
+    k: op.Array, v: op.Array, slots: op.Integers, keys: op.Array, values: op.Array
+) -> tuple[op.Array, op.Array]:
     heads, d = keys.shape[1:3]
     keys, values = keys.copy(), values.copy()
     page, place = slots // PAGE, slots % PAGE
@@ -20,38 +21,35 @@ def _reference(inputs: op.Arrays, attributes: op.Attributes) -> op.Arrays:
     return keys, values
 
 
-register(
-    op.Operator(
-        name="cache_write",
-        summary="Writes keys and values of a step's tokens into their slots of the paged cache.",
-        formula=(
-            "keys[slot / 64, h, d, slot mod 64] = k[t, h, d];  values[slot / 64, h, slot mod 64, d] = "
-            "v[t, h, d]"
-        ),
-        inputs=(
-            op.Port("k", (F32,), "T H*D", "keys, heads side by side"),
-            op.Port("v", (F32,), "T H*D", "values, heads side by side"),
-            op.Port("slots", (I32,), "T", "64 · page + place in the page, all different"),
-            op.Port("keys", CACHE_TYPES, "pages H D 64", "cached keys, transposed in their page"),
-            op.Port("values", CACHE_TYPES, "pages H 64 D", "cached values", like="keys"),
-        ),
-        outputs=(
-            op.Port("keys_after", CACHE_TYPES, "pages H D 64", "the same memory, changed", like="keys"),
-            op.Port("values_after", CACHE_TYPES, "pages H 64 D", "the same memory, changed", like="values"),
-        ),
-        in_place={"keys_after": "keys", "values_after": "values"},
-        reference=_reference,
-        exactness=op.BITWISE,
-        kernels=tuple(
-            op.Kernel(name, "k v slots keys values T H D", ("keys", dtype), rows="T")
-            for name, dtype in (("kvcache.write_f16", F16), ("kvcache.write_f32", F32))
-        ),
-        numerics=(
-            "To the cache's type, nearest even; a value that becomes infinite or is not finite is "
-            "PrecisionOverflow.",
-        ),
-        not_differentiable=dict.fromkeys(
-            ("k", "v", "slots", "keys", "values"), "a cache is written, not computed"
-        ),
-    )
+define(
+    name="cache_write",
+    summary="Writes keys and values of a step's tokens into their slots of the paged cache.",
+    formula=(
+        "keys[slot / 64, h, d, slot mod 64] = k[t, h, d];  values[slot / 64, h, slot mod 64, d] = v[t, h, d]"
+    ),
+    inputs=(
+        op.Port("k", (F32,), "T H*D", "keys, heads side by side"),
+        op.Port("v", (F32,), "T H*D", "values, heads side by side"),
+        op.Port("slots", (I32,), "T", "64 · page + place in the page, all different"),
+        op.Port("keys", CACHE_TYPES, "pages H D 64", "cached keys, transposed in their page"),
+        op.Port("values", CACHE_TYPES, "pages H 64 D", "cached values", like="keys"),
+    ),
+    outputs=(
+        op.Port("keys_after", CACHE_TYPES, "pages H D 64", "the same memory, changed", like="keys"),
+        op.Port("values_after", CACHE_TYPES, "pages H 64 D", "the same memory, changed", like="values"),
+    ),
+    in_place={"keys_after": "keys", "values_after": "values"},
+    reference=_reference,
+    exactness=op.BITWISE,
+    kernels=tuple(
+        op.Kernel(name, "k v slots keys values T H D", ("keys", dtype), rows="T")
+        for name, dtype in (("kvcache.write_f16", F16), ("kvcache.write_f32", F32))
+    ),
+    numerics=(
+        "To the cache's type, nearest even; a value that becomes infinite or is not finite is "
+        "PrecisionOverflow.",
+    ),
+    not_differentiable=dict.fromkeys(
+        ("k", "v", "slots", "keys", "values"), "a cache is written, not computed"
+    ),
 )

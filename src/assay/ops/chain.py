@@ -8,7 +8,7 @@ from math import prod
 
 from assay.graph.dim import Dim
 from assay.kernels.opcodes import LOAD, LOAD_ROW, STORE
-from assay.ops.operator import Address, Argument, Scratch
+from assay.ops.operator import Address, Argument, Scratch, Site
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,15 @@ class Link:
     makes: str
     rows: tuple[str, ...] = ()
     constant: float | None = None
+
+
+def link(site: Site, reads: tuple[str, ...], makes: str) -> Link:
+    """A node as a link, with the names of what it reads and makes."""
+    operator, whole = site.operator, site.outputs[0].shape
+    assert operator.pointwise is not None
+    rows = tuple(name for name, kind in zip(reads, site.inputs, strict=True) if kind.shape != whole)
+    constant = site.number(operator.constant) if operator.constant else None
+    return Link(operator.pointwise, reads, makes, rows, constant)
 
 
 def sources(links: Sequence[Link]) -> tuple[str, ...]:

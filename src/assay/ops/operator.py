@@ -7,7 +7,7 @@ that adding an operator touches one place.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -19,21 +19,26 @@ from assay.tensor.dtype import DType
 Array = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
 Arrays = Sequence[Array]
 Attributes = Mapping[str, AttributeValue]
+Integers = np.ndarray[tuple[int, ...], np.dtype[np.integer]]
 Dims = Mapping[str, Dim]
 
 
-def integer(attributes: Attributes, name: str) -> int:
-    """An attribute that its contract says is an integer."""
-    value = attributes[name]
-    assert isinstance(value, int)
-    return value
+Reference = Callable[..., Array | tuple[Array, ...]]
+"""A function of the inputs, in order, and of all attributes, by name: the output, or a tuple of several, in
+float64 where the numbers are real. Changes none of its inputs.
+
+float16, bfloat16 and quantised weights come as the float32 numbers that they stand for.
+"""
 
 
-def number(attributes: Attributes, name: str) -> float:
-    """An attribute that its contract says is a float."""
-    value = attributes[name]
-    assert isinstance(value, float)
-    return value
+def of_magnitudes(reference: Reference, *which: int) -> Reference:
+    """The reference on the magnitudes of some of its inputs: what a sum that cancels is made of."""
+
+    def terms(*inputs: Array, **attributes: AttributeValue) -> Array | tuple[Array, ...]:
+        sized = (np.abs(array) if number in which else array for number, array in enumerate(inputs))
+        return reference(*sized, **attributes)
+
+    return terms
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,7 @@ class Relation:
     """What must hold between dimensions and attributes; `hint` says what usually causes a breach."""
 
     text: str
-    holds: Callable[[Dims, Attributes], bool]
+    holds: Callable[[Site], bool]
     hint: str = ""
 
 
@@ -170,7 +175,9 @@ class Site:
 
     def number(self, name: str) -> float:
         """A float attribute."""
-        return number(self.attributes, name)
+        value = self.attributes[name]
+        assert isinstance(value, float)
+        return value
 
     def rows(self, name: str) -> Dim:
         """The dimension that a kernel's `rows` names; of `...` the first, or 1 if there are none."""
@@ -220,6 +227,10 @@ class Kernel:
         """When it applies, in words."""
         return f"{self.only[0]} is {self.only[1]}" if self.only else "always"
 
+    def each(self, name: str, values: Sequence[DType] | Sequence[str]) -> tuple[Kernel, ...]:
+        """One for each dtype of the input, or value of the attribute, called `name`: `{}` in its own name."""
+        return tuple(replace(self, name=self.name.format(value), only=(name, value)) for value in values)
+
     def applies(self, site: Site) -> bool:
         """Whether it can run this node."""
         if self.only is None:
@@ -236,13 +247,6 @@ class Kernel:
     def scratch_bytes(self, site: Site) -> int:
         """Bytes of scratch that each thread needs here."""
         return self.scratch if isinstance(self.scratch, int) else self.scratch(site)
-
-
-Reference = Callable[[Arrays, Attributes], Arrays]
-"""Inputs and attributes to outputs, in float64 where the numbers are real. Changes none of its inputs.
-
-float16, bfloat16 and quantised weights come as the float32 numbers that they stand for.
-"""
 
 
 @dataclass(frozen=True, eq=False)

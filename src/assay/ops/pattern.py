@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
+from typing import NamedTuple
 
 from assay.graph.dim import Dim
 
@@ -51,18 +52,25 @@ class Pattern:
         return frozenset().union(*(axis.dim.symbols for axis in self.axes))
 
 
+class Place(NamedTuple):
+    """One axis of a port's pattern beside the dimension that stands there."""
+
+    port: str
+    number: int
+    axis: Axis
+    got: Dim
+
+    def __str__(self) -> str:
+        return f"{self.port}[{self.number}]"
+
+
 @dataclass(frozen=True)
 class Mismatch:
-    """A shape that breaks its pattern: `expression` is `value` there (`because` says why) and not `got`.
-
-    `axis` is None when the rank is wrong; `expression` is then the whole pattern and `value` the rank.
-    """
+    """A shape that breaks its pattern, at one axis or by its rank: what is wanted there, and what it has."""
 
     port: str
     axis: int | None
-    expression: str
-    value: str
-    because: str
+    want: str
     got: str
 
 
@@ -98,49 +106,60 @@ def unify(
     """
     dims = {name: Dim.of(value) for name, value in integers.items()}
     origins = dict.fromkeys(integers, "an attribute")
-    rest: Shape | None = None
-    rest_origin = ""
+    places, mismatches = _line_up(patterns, shapes)
+    for place in sorted(places, key=lambda place: not place.axis.name):
+        name = place.axis.binds
+        if name and name not in dims:
+            factor = place.axis.dim.terms[0][1]
+            quotient = Dim(tuple((monomial, count // factor) for monomial, count in place.got.terms))
+            if quotient * factor == place.got:
+                dims[name], origins[name] = quotient, str(place)
+            else:
+                want = f"{place.axis.text} = a multiple of {factor}"
+                mismatches.append(Mismatch(place.port, place.number, want, str(place.got)))
+    for place in places:
+        text, names = place.axis.text, sorted(place.axis.dim.symbols)
+        if dims.keys() >= set(names) and (value := place.axis.dim.substitute(dims)) != place.got:
+            values = {name: text if place.axis.name else f"{name} = {dims[name]}" for name in names}
+            because = ", ".join(f"{values[name]} from {origins[name]}" for name in names)
+            want = f"{text} = {value} ({because})" if names else str(value)
+            mismatches.append(Mismatch(place.port, place.number, want, str(place.got)))
+    bound = {name: dim for name, dim in dims.items() if not (name in integers or name.startswith(REST))}
+    rest = tuple(dim for name, dim in dims.items() if name.startswith(REST))
+    if any(parse(patterns[port]).rest for port in shapes):
+        bound[REST] = prod(rest, start=Dim.of(1))
+    return Binding(bound, rest), mismatches
+
+
+def _line_up(patterns: Mapping[str, str], shapes: Mapping[str, Shape]) -> tuple[list[Place], list[Mismatch]]:
+    """The axes of all shapes that have the right rank, those of `...` as names of their own."""
+    places = []
     mismatches = []
-    expressions = []
+    first: tuple[int, str] | None = None
     for port, shape in shapes.items():
-        text = patterns[port]
-        pattern = parse(text)
-        extra = len(shape) - len(pattern.axes)
+        text, pattern = patterns[port], parse(patterns[port])
+        rank, extra = len(pattern.axes), len(shape) - len(pattern.axes)
         if extra < 0 or (extra and not pattern.rest):
-            wanted = f"{len(pattern.axes)} or more" if pattern.rest else str(len(pattern.axes))
-            mismatches.append(Mismatch(port, None, text, wanted, "", str(len(shape))))
+            want = f"{rank} or more" if pattern.rest else str(rank)
+            mismatches.append(Mismatch(port, None, f"{want} for [{text}]", str(len(shape))))
             continue
         if pattern.rest:
-            if rest is None:
-                rest, rest_origin = shape[:extra], port
+            count, origin = first = first or (extra, port)
+            if count == extra:
+                places += [Place(port, index, _rest(index), shape[index]) for index in range(count)]
             else:
-                mismatches += _compare_rest(port, text, shape[:extra], len(pattern.axes), rest, rest_origin)
-        for index, (axis, got) in enumerate(zip(pattern.axes, shape[extra:], strict=True), start=extra):
-            if not axis.name:
-                expressions.append((port, index, axis, got))
-            elif axis.name not in dims:
-                dims[axis.name], origins[axis.name] = got, f"{port}[{index}]"
-            elif dims[axis.name] != got:
-                because = f"{axis.name} from {origins[axis.name]}"
-                mismatches.append(Mismatch(port, index, axis.name, str(dims[axis.name]), because, str(got)))
-    for port, index, axis, got in expressions:
-        if axis.binds and axis.binds not in dims:
-            factor = axis.dim.terms[0][1]
-            quotient = Dim(tuple((monomial, count // factor) for monomial, count in got.terms))
-            if quotient * factor == got:
-                dims[axis.binds], origins[axis.binds] = quotient, f"{port}[{index}]"
-            else:
-                wanted = f"a multiple of {factor}"
-                mismatches.append(Mismatch(port, index, axis.text, wanted, "", str(got)))
-    for port, index, axis, got in expressions:
-        names = sorted(axis.dim.symbols)
-        if all(name in dims for name in names) and (value := axis.dim.substitute(dims)) != got:
-            because = ", ".join(f"{name} = {dims[name]} from {origins[name]}" for name in names)
-            mismatches.append(Mismatch(port, index, axis.text, str(value), because, str(got)))
-    bound = {name: dim for name, dim in dims.items() if name not in integers}
-    if rest is not None:
-        bound[REST] = prod(rest, start=Dim.of(1))
-    return Binding(bound, rest or ()), mismatches
+                want = f"{count + rank} for [{text}] ({REST} has {count} from {origin})"
+                mismatches.append(Mismatch(port, None, want, str(len(shape))))
+        places += [
+            Place(port, index, axis, shape[index]) for index, axis in enumerate(pattern.axes, start=extra)
+        ]
+    return places, mismatches
+
+
+def _rest(index: int) -> Axis:
+    """What stands for one of the dimensions of `...`."""
+    name = f"{REST}{index}"
+    return Axis(REST, Dim((((name,), 1),)), name)
 
 
 def shape_of(text: str, binding: Binding, integers: Mapping[str, int]) -> Shape:
@@ -149,14 +168,3 @@ def shape_of(text: str, binding: Binding, integers: Mapping[str, int]) -> Shape:
     values = {**binding.dims, **{name: Dim.of(value) for name, value in integers.items()}}
     own = (values[axis.name] if axis.name else axis.dim.substitute(values) for axis in pattern.axes)
     return (*(binding.rest if pattern.rest else ()), *own)
-
-
-def _compare_rest(port: str, text: str, got: Shape, behind: int, want: Shape, origin: str) -> list[Mismatch]:
-    if len(got) != len(want):
-        because = f"{REST} has {len(want)} from {origin}"
-        return [Mismatch(port, None, text, str(len(want) + behind), because, str(len(got) + behind))]
-    return [
-        Mismatch(port, axis, REST, str(wanted), f"{origin}[{axis}]", str(found))
-        for axis, (wanted, found) in enumerate(zip(want, got, strict=True))
-        if wanted != found
-    ]

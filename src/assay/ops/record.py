@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from assay.errors import ContractError
 from assay.ops import pattern
 from assay.ops.attributes import breach, describe
-from assay.ops.operator import SCRATCH, Attribute, Operator, Port
+from assay.ops.operator import SCRATCH, Operator, Port
 from assay.ops.pattern import Pattern
 from assay.tensor.dtype import DType
 
@@ -20,13 +20,8 @@ _RESERVED = ("name", "output")
 
 def check_record(operator: Operator, place: str) -> None:
     """Raises ContractError with everything that is missing from the record or contradicts itself."""
-    problems = [
-        *_texts(operator),
-        *_names(operator),
-        *_attributes(operator),
-        *_ports(operator),
-        *_maps(operator),
-    ]
+    rules = (_texts, _names, _attributes, _ports, _maps)
+    problems = [problem for rule in rules for problem in rule(operator)]
     if problems:
         hint = "assay.ops.operator says what each field means"
         want = "a record that is complete and agrees with itself"
@@ -52,15 +47,14 @@ def _texts(operator: Operator) -> Iterator[str]:
 
 
 def _names(operator: Operator) -> Iterator[str]:
-    ports = [port.name for port in (*operator.inputs, *operator.outputs)]
     attributes = [attribute.name for attribute in operator.attributes]
+    names = [*operator.ports, *attributes]
+    kernels = [kernel.name for kernel in operator.kernels]
     yield from (
-        f"{n!r} is not a plain name" for n in (operator.name, *ports, *attributes) if not _NAME.fullmatch(n)
+        f"{name!r} is not a plain name" for name in (operator.name, *names) if not _NAME.fullmatch(name)
     )
-    yield from (f"two ports or attributes are called {name}" for name in _twice([*ports, *attributes]))
-    yield from (
-        f"two kernels are called {name}" for name in _twice(kernel.name for kernel in operator.kernels)
-    )
+    yield from (f"two ports or attributes are called {name}" for name in _twice(names))
+    yield from (f"two kernels are called {name}" for name in _twice(kernels))
     yield from (f"an attribute can't be called {name}" for name in attributes if name in _RESERVED)
 
 
@@ -87,29 +81,27 @@ def _ports(operator: Operator) -> Iterator[str]:
     yield from _rows(operator, patterns)
     yield from _bound(operator, patterns)
     inputs = [patterns[port.name] for port in operator.inputs]
-    bound = {axis.binds for item in inputs for axis in item.axes} | set(_integers(operator.attributes))
+    bound = {axis.binds for item in inputs for axis in item.axes}
+    bound |= {attribute.name for attribute in operator.attributes if attribute.kind is int}
+    bound |= {pattern.REST for item in inputs if item.rest}
     for name, item in patterns.items():
-        yield from (f"{name}: no input binds {unbound}" for unbound in sorted(item.names - bound))
-    rest = any(item.rest for item in inputs)
-    for port in operator.outputs:
-        if patterns[port.name].rest and not rest:
-            yield f"{port.name}: no input binds ..."
-        if len(port.dtypes) > 1 and not port.like:
-            yield f"{port.name}: of several dtypes, like which input?"
+        names = item.names | ({pattern.REST} if item.rest else set())
+        yield from (f"{name}: no input binds {unbound}" for unbound in sorted(names - bound))
     yield from _likes(operator)
     yield from _kernels(operator, bound)
 
 
 def _rows(operator: Operator, patterns: Mapping[str, Pattern]) -> Iterator[str]:
-    begins = {port.name: patterns[port.name].first for port in operator.inputs}
+    begins = {patterns[port.name].first for port in operator.inputs}
     outputs = [port.name for port in operator.outputs if port.name not in operator.in_place]
     for kernel in operator.kernels:
-        if kernel.rows and kernel.rows not in begins.values():
+        if kernel.rows and kernel.rows not in begins:
             yield f"kernel {kernel.name}: no input begins with its rows {kernel.rows}"
         elif kernel.rows:
-            for name in outputs:
-                if patterns[name].first != kernel.rows:
-                    yield f"kernel {kernel.name}: {name} doesn't begin with its rows {kernel.rows}"
+            others = [name for name in outputs if patterns[name].first != kernel.rows]
+            yield from (
+                f"kernel {kernel.name}: {name} doesn't begin with its rows {kernel.rows}" for name in others
+            )
 
 
 def _kernels(operator: Operator, dims: set[str]) -> Iterator[str]:
@@ -146,23 +138,23 @@ def _bound(operator: Operator, patterns: Mapping[str, Pattern]) -> Iterator[str]
 
 def _likes(operator: Operator) -> Iterator[str]:
     known: dict[str, Port] = {}
-    for port in operator.inputs:
+    for port in (*operator.inputs, *operator.outputs):
+        output = port in operator.outputs
         if port.like and port.like not in known:
-            yield f"{port.name}: like {port.like}, which is no input before it"
-        known[port.name] = port
-    for port in operator.outputs:
-        if port.like and port.like not in known:
-            yield f"{port.name}: like {port.like}, which is no input"
-        elif port.like and not set(known[port.like].dtypes) <= set(port.dtypes):
+            yield f"{port.name}: like {port.like}, which is no input{'' if output else ' before it'}"
+        elif output and port.like and not set(known[port.like].dtypes) <= set(port.dtypes):
             yield f"{port.name}: lacks a dtype of {port.like}"
+        elif output and len(port.dtypes) > 1 and not port.like:
+            yield f"{port.name}: of several dtypes, like which input?"
+        if not output:
+            known[port.name] = port
 
 
 def _maps(operator: Operator) -> Iterator[str]:
     inputs = {port.name: port for port in operator.inputs}
     outputs = {port.name: port for port in operator.outputs}
-    yield from (
-        f"not_differentiable: no input {name}" for name in operator.not_differentiable if name not in inputs
-    )
+    strangers = [name for name in operator.not_differentiable if name not in inputs]
+    yield from (f"not_differentiable: no input {name}" for name in strangers)
     yield from (f"two outputs change {name} in place" for name in _twice(operator.in_place.values()))
     for output, state in operator.in_place.items():
         if output not in outputs or state not in inputs:
@@ -171,10 +163,6 @@ def _maps(operator: Operator) -> Iterator[str]:
             outputs[output].like != state and outputs[output].dtypes != inputs[state].dtypes
         ):
             yield f"in_place: {output} has not the type of {state}"
-
-
-def _integers(attributes: Iterable[Attribute]) -> Iterator[str]:
-    return (attribute.name for attribute in attributes if attribute.kind is int)
 
 
 def _twice(names: Iterable[str]) -> list[str]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
+from typing import ParamSpec
 
 from assay.errors import ContractError
 from assay.ops.operator import Operator
 from assay.ops.record import check_record
+
+P = ParamSpec("P")
 
 FAMILIES = (
     "embedding", "linear", "norm", "elementwise", "rotary",
@@ -32,6 +36,17 @@ def register(operator: Operator) -> Operator:
     check_record(operator, place)
     _operators[operator.name] = operator
     return operator
+
+
+def _registered(make: Callable[P, Operator]) -> Callable[P, Operator]:
+    def define(*args: P.args, **fields: P.kwargs) -> Operator:
+        return register(make(*args, **fields))
+
+    return define
+
+
+define = _registered(Operator)
+"""Make an operator of these fields, register it and return it."""
 
 
 def find(name: str) -> Operator | None:

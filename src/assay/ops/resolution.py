@@ -11,7 +11,7 @@ from assay.graph.graph import AttributeValue, Node, ValueType
 from assay.graph.text import quote
 from assay.ops import registry
 from assay.ops.attributes import fill
-from assay.ops.operator import Attributes, Operator, Port, Site
+from assay.ops.operator import Operator, Port, Site
 from assay.ops.pattern import Binding, Mismatch, shape_of, unify
 
 
@@ -75,40 +75,42 @@ def _examine(
 ) -> tuple[Site | None, list[ContractError]]:
     attributes, errors = fill(operator.attributes, node.attributes)
     integers = {name: value for name, value in attributes.items() if type(value) is int}
-    binding = Binding({})
     names = operator.named(node)
     kinds = {port.name: types[names[port.name]] for port in operator.inputs if names.get(port.name) in types}
-    if len(node.inputs) != len(operator.inputs):
-        errors.append(_arity("inputs", operator.inputs, len(node.inputs)))
-    else:
 
-        def describe(port: str) -> str:
-            return ", ".join(filter(None, (f"{quote(names[port])}: {kinds[port]}", origin(names[port]))))
+    def describe(port: str) -> str:
+        return ", ".join(filter(None, (f"{quote(names[port])}: {kinds[port]}", origin(names[port]))))
 
+    for what, ports, given in (
+        ("inputs", operator.inputs, node.inputs),
+        ("outputs", operator.outputs, node.outputs),
+    ):
+        if len(given) != len(ports):
+            want = f"{len(ports)}: {', '.join(port.name for port in ports)}" if ports else "none"
+            errors.append(ContractError(f"wrong number of {what}", want=want, got=str(len(given))))
+    binding = Binding({})
+    if len(node.inputs) == len(operator.inputs):
         errors += _dtypes(operator.inputs, kinds, describe)
         patterns = {port.name: port.dims for port in operator.inputs}
         shapes = {port: kind.shape for port, kind in kinds.items()}
         binding, mismatches = unify(patterns, shapes, integers)
         errors += [_mismatch(mismatch, describe) for mismatch in mismatches]
-    if len(node.outputs) != len(operator.outputs):
-        errors.append(_arity("outputs", operator.outputs, len(node.outputs)))
-    complete = len(kinds) == len(operator.inputs)
-    if not errors and complete:
-        errors += _relations(operator, binding, attributes)
+    site = None
+    if not errors and len(kinds) == len(operator.inputs):
+        outputs = tuple(
+            ValueType(
+                kinds[port.like].dtype if port.like else port.dtypes[0],
+                shape_of(port.dims, binding, integers),
+            )
+            for port in operator.outputs
+        )
+        inputs = tuple(kinds.values())
+        site = Site(operator, inputs, outputs, binding.dims, attributes, binding.rest)
+        errors += _relations(site)
     for found in errors:
         found.hint = found.hint or f"assay contract {operator.name}"
         found.at(place_of(node))
-    if errors or not complete:
-        return None, errors
-    outputs = tuple(_output(port, kinds, binding, integers) for port in operator.outputs)
-    inputs = tuple(kinds.values())
-    return Site(operator, inputs, outputs, binding.dims, attributes, binding.rest), []
-
-
-def _arity(what: str, ports: Sequence[Port], got: int) -> ContractError:
-    names = ", ".join(port.name for port in ports)
-    want = f"{len(ports)}: {names}" if ports else "none"
-    return ContractError(f"wrong number of {what}", want=want, got=str(got))
+    return None if errors else site, errors
 
 
 def _dtypes(
@@ -129,27 +131,14 @@ def _dtypes(
 
 
 def _mismatch(mismatch: Mismatch, describe: Callable[[str], str]) -> ContractError:
-    if mismatch.axis is None:
-        rule = f"input {mismatch.port}: wrong rank"
-        want = f"{mismatch.value} for [{mismatch.expression}]"
-    else:
-        rule = f"input {mismatch.port}: axis {mismatch.axis} disagrees"
-        constant = mismatch.expression == mismatch.value
-        want = mismatch.value if constant else f"{mismatch.expression} = {mismatch.value}"
-    want = f"{want} ({mismatch.because})" if mismatch.because else want
-    return ContractError(rule, want=want, got=f"{mismatch.got} in {describe(mismatch.port)}")
+    breach = "wrong rank" if mismatch.axis is None else f"axis {mismatch.axis} disagrees"
+    got = f"{mismatch.got} in {describe(mismatch.port)}"
+    return ContractError(f"input {mismatch.port}: {breach}", want=mismatch.want, got=got)
 
 
-def _relations(operator: Operator, binding: Binding, attributes: Attributes) -> Iterator[ContractError]:
-    for relation in operator.relations:
-        if not relation.holds(binding.dims, attributes):
-            values = (*binding.dims.items(), *attributes.items())
+def _relations(site: Site) -> Iterator[ContractError]:
+    for relation in site.operator.relations:
+        if not relation.holds(site):
+            values = (*site.dims.items(), *site.attributes.items())
             got = ", ".join(f"{name} = {value}" for name, value in values)
             yield ContractError("relation broken", want=relation.text, got=got, hint=relation.hint)
-
-
-def _output(
-    port: Port, kinds: Mapping[str, ValueType], binding: Binding, integers: Mapping[str, int]
-) -> ValueType:
-    dtype = kinds[port.like].dtype if port.like else port.dtypes[0]
-    return ValueType(dtype, shape_of(port.dims, binding, integers))

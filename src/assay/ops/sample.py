@@ -12,16 +12,14 @@ from assay.ops.operator import (
     Address,
     Argument,
     Array,
-    Attributes,
     Exactness,
     Kernel,
-    Operator,
     Port,
     Relation,
     Scratch,
     Site,
 )
-from assay.ops.registry import register
+from assay.ops.registry import define
 from assay.tensor.dtype import F32, I32, I64
 
 BORDER = 1e-5
@@ -107,7 +105,7 @@ def _keep_typical(z: NDArray[np.float64], weights: NDArray[np.float64], typical_
     return float(min(gap, np.abs(sums[:-1] - typical_p).min(initial=np.inf)))
 
 
-def _reference(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
+def _reference(*inputs: Array) -> tuple[Array, ...]:
     rows = len(inputs[0])
     tokens, logprob = np.full(rows, -1, np.int32), np.full(rows, np.nan)
     top_tokens, top_logprobs = np.full((rows, MOST_TOP), -1, np.int32), np.full((rows, MOST_TOP), np.nan)
@@ -137,8 +135,8 @@ def drawn(inputs: Sequence[Array], row: int) -> tuple[int, float]:
     return choose(logits, *settings, draw=uniform(seed, choice, position))
 
 
-def _magnitudes(inputs: Sequence[Array], attributes: Attributes) -> tuple[Array, ...]:
-    tokens, logprob, top_tokens, top_logprobs = _reference(inputs, attributes)
+def _magnitudes(*inputs: Array) -> tuple[Array, ...]:
+    tokens, logprob, top_tokens, top_logprobs = _reference(*inputs)
     return tokens, 1 + np.abs(logprob), top_tokens, 1 + np.abs(top_logprobs)
 
 
@@ -165,70 +163,68 @@ def _arguments(site: Site) -> Sequence[Argument]:
     return *map(Address, names), site.dims["R"], site.dims["V"], Scratch(), _scratch(site)
 
 
-register(
-    Operator(
-        name="sample",
-        since=1,
-        summary="Chooses each row's next token, and gives its log-probability.",
-        formula=(
-            "candidates by (logit descending, id ascending), z = (logit − max) / temperature, weight = "
-            "exp(z); the first top_k; of those whose weight is at least min_p; of those the nearest to their "
-            "mean z, where their entropy is, with at least typical_p of their weight; of those the fewest "
-            "with at least top_p of their weight; of those the first whose cumulative weight exceeds u times "
-            "their weight. logprob = ln softmax(logits)[token]"
+define(
+    name="sample",
+    since=1,
+    summary="Chooses each row's next token, and gives its log-probability.",
+    formula=(
+        "candidates by (logit descending, id ascending), z = (logit − max) / temperature, weight = "
+        "exp(z); the first top_k; of those whose weight is at least min_p; of those the nearest to their "
+        "mean z, where their entropy is, with at least typical_p of their weight; of those the fewest "
+        "with at least top_p of their weight; of those the first whose cumulative weight exceeds u times "
+        "their weight. logprob = ln softmax(logits)[token]"
+    ),
+    inputs=(
+        Port("logits", (F32,), "R V", "a NaN among them gives token −1"),
+        Port("adjusted", (F32,), "A V", "what rows with a source choose from instead"),
+        Port("source", (I32,), "R", "the row's number in adjusted, below A; −1: its own logits"),
+        Port("temperature", (F32,), "R", "finite and ≥ 0; 0 takes the greatest logit, lowest id first"),
+        Port("top_k", (I32,), "R", "≥ 0; 0 is off"),
+        Port("min_p", (F32,), "R", "0 to 1, of the greatest weight; 0 is off"),
+        Port("typical_p", (F32,), "R", "≥ 0; 1 or more is off"),
+        Port("top_p", (F32,), "R", "≥ 0; 1 or more is off"),
+        Port("seed", (I64,), "R", "the request's seed"),
+        Port("choice", (I32,), "R", "which of the request's answers this is"),
+        Port("position", (I32,), "R", "the chosen token's absolute position"),
+        Port("top_n", (I32,), "R", f"how many alternatives are wanted, 0 to {MOST_TOP}"),
+    ),
+    outputs=(
+        Port("tokens", (I32,), "R", "chosen ids; −1 for a NaN or a parameter out of its range"),
+        Port("logprob", (F32,), "R", "the token's, at temperature 1, nothing cut off; NaN beside −1"),
+        Port("top_tokens", (I32,), f"R {MOST_TOP}", "the first top_n candidates of logits, then −1"),
+        Port("top_logprobs", (F32,), f"R {MOST_TOP}", "their log-probabilities, then NaN"),
+    ),
+    relations=(
+        Relation(
+            "1 ≤ V ≤ 2²²",
+            lambda site: 1 <= (site.dims["V"].constant or 1) <= 2**22,
+            "sums of weights would leave 62 bits",
         ),
-        inputs=(
-            Port("logits", (F32,), "R V", "a NaN among them gives token −1"),
-            Port("adjusted", (F32,), "A V", "what rows with a source choose from instead"),
-            Port("source", (I32,), "R", "the row's number in adjusted, below A; −1: its own logits"),
-            Port("temperature", (F32,), "R", "finite and ≥ 0; 0 takes the greatest logit, lowest id first"),
-            Port("top_k", (I32,), "R", "≥ 0; 0 is off"),
-            Port("min_p", (F32,), "R", "0 to 1, of the greatest weight; 0 is off"),
-            Port("typical_p", (F32,), "R", "≥ 0; 1 or more is off"),
-            Port("top_p", (F32,), "R", "≥ 0; 1 or more is off"),
-            Port("seed", (I64,), "R", "the request's seed"),
-            Port("choice", (I32,), "R", "which of the request's answers this is"),
-            Port("position", (I32,), "R", "the chosen token's absolute position"),
-            Port("top_n", (I32,), "R", f"how many alternatives are wanted, 0 to {MOST_TOP}"),
-        ),
-        outputs=(
-            Port("tokens", (I32,), "R", "chosen ids; −1 for a NaN or a parameter out of its range"),
-            Port("logprob", (F32,), "R", "the token's, at temperature 1, nothing cut off; NaN beside −1"),
-            Port("top_tokens", (I32,), f"R {MOST_TOP}", "the first top_n candidates of logits, then −1"),
-            Port("top_logprobs", (F32,), f"R {MOST_TOP}", "their log-probabilities, then NaN"),
-        ),
-        relations=(
-            Relation(
-                "1 ≤ V ≤ 2²²",
-                lambda dims, attributes: 1 <= (dims["V"].constant or 1) <= 2**22,
-                "sums of weights would leave 62 bits",
-            ),
-        ),
-        reference=_reference,
-        exactness=Exactness(
-            "seeded",
-            9,
-            "tokens are equal unless a draw is within BORDER of a border (the cases' draws are not); the sum "
-            "in logprob is within (ln V + 2) · 2⁻²⁴, and it is rounded once",
-            _magnitudes,
-        ),
-        kernels=(Kernel("sample.sample", _arguments, scratch=_scratch, rows="R"),),
-        numerics=(
-            "A weight is float32 exp((logit − max) · (1 / temperature)), each operation rounded, and 1 for "
-            "the greatest logit even if infinite; then a multiple of 2⁻⁴⁰, nearest even. A −∞ is never "
-            "chosen unless all are.",
-            "Weights are integers and their sums exact: the cumulative sums are those in candidate order, "
-            "and the total is one number, whatever the order of adding.",
-            "u = (2³² word1 + word0) / 2⁶⁴ of Philox4x32-10, key (seed low, seed high), counter (position, "
-            "choice, 0, 0). top_p · total is rounded up, u · total down, to integers.",
-            "top_p takes candidates up to the first whose cumulative weight is at least top_p · total.",
-            "typical: the mean is float32 −S / total, S the sum of float32 weight · −z in multiples of 2⁻⁴⁰; "
-            "a distance is float32 |z − mean|, and whoever is as near as the last one taken is taken too.",
-            "The order, and how others do it: vLLM cuts by min-p before top-k and top-p, with the same "
-            "result but for top-k's share; Hugging Face has temperature, top-k, top-p, min-p, typical; "
-            "llama.cpp has top-k, typical, top-p, min-p, temperature. Here what refers to the greatest "
-            "weight comes first, while it is there, and top-p's share last.",
-        ),
-        not_differentiable=dict.fromkeys(("logits", "adjusted", *PARAMETERS), "the output is an id"),
-    )
+    ),
+    reference=_reference,
+    exactness=Exactness(
+        "seeded",
+        9,
+        "tokens are equal unless a draw is within BORDER of a border (the cases' draws are not); the sum "
+        "in logprob is within (ln V + 2) · 2⁻²⁴, and it is rounded once",
+        _magnitudes,
+    ),
+    kernels=(Kernel("sample.sample", _arguments, scratch=_scratch, rows="R"),),
+    numerics=(
+        "A weight is float32 exp((logit − max) · (1 / temperature)), each operation rounded, and 1 for "
+        "the greatest logit even if infinite; then a multiple of 2⁻⁴⁰, nearest even. A −∞ is never "
+        "chosen unless all are.",
+        "Weights are integers and their sums exact: the cumulative sums are those in candidate order, "
+        "and the total is one number, whatever the order of adding.",
+        "u = (2³² word1 + word0) / 2⁶⁴ of Philox4x32-10, key (seed low, seed high), counter (position, "
+        "choice, 0, 0). top_p · total is rounded up, u · total down, to integers.",
+        "top_p takes candidates up to the first whose cumulative weight is at least top_p · total.",
+        "typical: the mean is float32 −S / total, S the sum of float32 weight · −z in multiples of 2⁻⁴⁰; "
+        "a distance is float32 |z − mean|, and whoever is as near as the last one taken is taken too.",
+        "The order, and how others do it: vLLM cuts by min-p before top-k and top-p, with the same "
+        "result but for top-k's share; Hugging Face has temperature, top-k, top-p, min-p, typical; "
+        "llama.cpp has top-k, typical, top-p, min-p, temperature. Here what refers to the greatest "
+        "weight comes first, while it is there, and top-p's share last.",
+    ),
+    not_differentiable=dict.fromkeys(("logits", "adjusted", *PARAMETERS), "the output is an id"),
 )
