@@ -207,11 +207,15 @@ def read_or_refuse(text: str) -> None:
         ("graph g\ny f(x)", "line 2, column 3", "','", "'f(x)'"),
         ("graph g\ny = f(x", "line 2, column 8", "','", "the end of the line"),
         ("graph g\ny = f(x; k=1, k=2)", "line 2, column 15", "each attribute once", "'k=2)'"),
-        ("graph g\ny = f(x; k=[1, 2.0])", "line 2, column 13", None, "'1, 2.0])'"),
-        ("graph g\ny = f(x; k=[true])", "line 2, column 13", None, "'true])'"),
+        ("graph g\ny = f(x; k=[1, 2.0])", "line 2, column 12", None, "'[1, 2.0])'"),
+        ("graph g\ny = f(x; k=[true])", "line 2, column 12", None, "'[true])'"),
+        ("graph g\ny = f(x; k=null)", "line 2, column 12", None, "'null)'"),
+        ('graph g\ny = f(x; k={"a": 1})', "line 2, column 12", None, "'{\"a\": 1})'"),
+        ("graph g\ny = f(x; k=[[1]])", "line 2, column 12", None, "'[[1]])'"),
+        ("graph g\ny = f(x; k=" + "[" * 10**5, "line 2, column 12", None, repr("[" * 40)),
         ("graph g\ny = f(x; k=text)", "line 2, column 12", None, "'text)'"),
         ('graph g\ny = f("\\q")', "line 2, column 7", "a string with JSON's escapes", "'\"\\\\q\")'"),
-        ('graph g\ny = f("x)', "line 2, column 7", "a name", "'\"x)'"),
+        ('graph g\ny = f("x)', "line 2, column 7", "a string with JSON's escapes", "'\"x)'"),
     ],
 )
 def test_refusals(text: str, place: str, want: str | None, got: str) -> None:

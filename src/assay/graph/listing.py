@@ -8,15 +8,17 @@
       6  output y
 
 A name that isn't plain stands in quotes, with JSON's escapes, so the text is ASCII whatever the names are.
+Attributes' values are JSON: floats have the digits that give the same bits back.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from assay.errors import FormatError
 from assay.graph.graph import AttributeValue, Graph, Node, ValueType
-from assay.graph.text import KEYWORDS, PLAIN, Cursor, literal, quote
+from assay.graph.text import KEYWORDS, PLAIN, Cursor, quote
 
 
 def listing(graph: Graph, file: str = "") -> str:
@@ -38,13 +40,10 @@ def parse(text: str) -> Graph:
     reader = _Reader()
     for number, line in enumerate(text.split("\n"), start=1):
         reader.read(Cursor(line, number))
-    if not reader.name:
+    graph, inputs, weights, states, _, outputs = map(tuple, reader.names.values())
+    if not graph:
         raise FormatError("no graph in the listing", place="line 1", want="graph NAME", got=ascii(text[:40]))
-    nodes, types = tuple(reader.nodes), reader.types
-    inputs, weights, states, outputs = (
-        tuple(reader.names[kind]) for kind in ("input", "weight", "state", "output")
-    )
-    return Graph(reader.name[0], inputs, weights, states, nodes, outputs, types)
+    return Graph(graph[0], inputs, weights, states, tuple(reader.nodes), outputs, reader.types)
 
 
 def _lines(graph: Graph) -> Iterator[str]:
@@ -57,7 +56,7 @@ def _lines(graph: Graph) -> Iterator[str]:
     for node in graph.nodes:
         outputs = ", ".join(map(typed, node.outputs))
         inputs = ", ".join(map(quote, node.inputs))
-        attributes = ", ".join(f"{quote(key)}={literal(value)}" for key, value in node.attributes.items())
+        attributes = ", ".join(f"{quote(key)}={json.dumps(value)}" for key, value in node.attributes.items())
         arguments = f"{inputs}; {attributes}" if attributes else inputs
         comment = f"  # {quote(node.name)}" if node.name else ""
         yield f"{outputs} = {quote(node.op)}({arguments}){comment}"
@@ -70,8 +69,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self.section = 0
-        self.name: list[str] = []
-        self.names: dict[str, list[str]] = {"input": [], "weight": [], "state": [], "output": []}
+        self.names: dict[str, list[str]] = {kind: [] for kind in KEYWORDS}
         self.nodes: list[Node] = []
         self.types: dict[str, ValueType] = {}
 
@@ -82,20 +80,16 @@ class _Reader:
         word = line.take(PLAIN)
         kind = word if word in KEYWORDS and word != "node" else "node"
         section = KEYWORDS.index(kind)
-        if section < self.section or (kind == "graph") == bool(self.name):
+        if section < self.section or (kind == "graph") == bool(self.names["graph"]):
             raise line.error("graph, inputs, weights, states, nodes and outputs, in this order", start)
         self.section = section
-        if kind == "graph":
-            self.name.append(line.name())
-            if line.accept("#"):
-                line.name()
-        elif kind == "output":
-            self.names[kind].append(line.name())
-        elif kind == "node":
+        if kind == "node":
             line.position = start
             self.node(line)
         else:
-            self.names[kind].append(self.value(line))
+            self.names[kind].append(line.name() if kind in ("graph", "output") else self.value(line))
+            if kind == "graph" and line.accept("#"):
+                line.name()
         if not line.done:
             raise line.error("the end of the line")
 

@@ -16,8 +16,7 @@ T = TypeVar("T")
 
 KEYWORDS = ("graph", "input", "weight", "state", "node", "output")
 PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./'-]*")
-_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
-_NUMBER = re.compile(r"-?(?:[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?|inf)|nan")
+_JSON = json.JSONDecoder()
 _LINE_NUMBER = re.compile(r"[0-9]+(?=\s|$)")
 _DIM = re.compile(r"[^,\]]*")
 
@@ -25,15 +24,6 @@ _DIM = re.compile(r"[^,\]]*")
 def quote(name: str) -> str:
     """A name as it is when it is plain, else in quotes with JSON's escapes, so that the text is ASCII."""
     return name if PLAIN.fullmatch(name) and name not in KEYWORDS else json.dumps(name)
-
-
-def literal(value: AttributeValue) -> str:
-    """An attribute's value; floats with the digits that give the same bits back."""
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(literal, value))}]"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return json.dumps(value) if isinstance(value, str) else repr(value)
 
 
 class Cursor:
@@ -81,23 +71,19 @@ class Cursor:
         place = f"line {self.number}, column {position + 1}"
         return FormatError("listing can't be read", place=place, want=want, got=got)
 
-    def convert(self, function: Callable[[str], T], text: str, position: int, want: str) -> T:
+    def json(self, want: str) -> object:
+        """The JSON value here, passed over together with the space behind it."""
         try:
-            return function(text)
-        except ValueError as error:
-            raise self.error(want, position) from error
-
-    def string(self) -> str | None:
-        position = self.position
-        text = self.take(_QUOTED)
-        if text is None:
-            return None
-        return str(self.convert(json.loads, text, position, "a string with JSON's escapes"))
+            value, end = _JSON.raw_decode(self.text, self.position)
+        except (ValueError, RecursionError) as error:
+            raise self.error(want) from error
+        self.skip(end)
+        return value
 
     def name(self) -> str:
-        text = self.string()
-        if text is None:
-            text = self.take(PLAIN)
+        if self.text.startswith('"', self.position):
+            return str(self.json("a string with JSON's escapes"))
+        text = self.take(PLAIN)
         if text is None:
             raise self.error("a name")
         return text
@@ -123,36 +109,18 @@ class Cursor:
 
     def dim(self) -> Dim:
         position = self.position
-        text = self.take(_DIM) or ""
-        return self.convert(Dim.of, text, position, "a dimension, such as 64 or 2*T + 1")
+        try:
+            return Dim.of(self.take(_DIM) or "")
+        except ValueError as error:
+            raise self.error("a dimension, such as 64 or 2*T + 1", position) from error
 
     def value(self) -> AttributeValue:
-        if not self.accept("["):
-            return self.scalar()
+        """An attribute's value: JSON, but lists are of one kind and there are no objects."""
         position = self.position
-        values = self.items(self.scalar, "]")
-        self.expect("]")
-        if ints := tuple(value for value in values if type(value) is int):
-            values_of_kind: AttributeValue = ints
-        elif floats := tuple(value for value in values if isinstance(value, float)):
-            values_of_kind = floats
-        else:
-            values_of_kind = tuple(value for value in values if isinstance(value, str))
-        if values_of_kind != values:
+        value = self.json("a number, a string in quotes, true, false or a list of them")
+        if isinstance(value, int | float | str):
+            return value
+        kinds = {type(item) for item in value} if isinstance(value, list) else {type(value)}
+        if not isinstance(value, list) or len(kinds) > 1 or not kinds <= {int, float, str}:
             raise self.error("integers, floats or strings, all of one kind", position)
-        return values_of_kind
-
-    def scalar(self) -> int | float | str | bool:
-        string = self.string()
-        if string is not None:
-            return string
-        for word, truth in (("true", True), ("false", False)):
-            if self.accept(word):
-                return truth
-        position = self.position
-        number = self.take(_NUMBER)
-        if number is None:
-            raise self.error("a number, a string in quotes, true, false or a list of them")
-        if number.lstrip("-").isdigit():
-            return self.convert(int, number, position, "an integer")
-        return float(number)
+        return tuple(value)
