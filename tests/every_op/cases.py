@@ -8,9 +8,8 @@ import numpy as np
 
 from assay.graph.graph import ValueType
 from assay.kernels.sizes import PAGE
-from assay.ops import elementwise
 from assay.ops.cache import CACHE_TYPES
-from assay.ops.elementwise import ROW, Row
+from assay.ops.elementwise import ROW
 from assay.ops.operator import Array, Operator
 from assay.ops.rotary import PAIRINGS
 from assay.ops.sample import BORDER, MOST_TOP, PARAMETERS, drawn
@@ -22,20 +21,19 @@ from every_op.case import Case, plain, random_weight
 def cases(operator: Operator, seed: int) -> list[Case]:
     """The operator's cases, always the same for a seed. Each operator must have some."""
     rng = np.random.default_rng(seed)
-    row = next((row for row in elementwise.TABLE if row.name == operator.name), None)
-    made: list[Case] = elementwise_cases(row, rng) if row else CASES[operator.name](rng)
+    made: list[Case] = elementwise_cases(operator, rng) if operator.pointwise else CASES[operator.name](rng)
     return made
 
 
-def elementwise_cases(row: Row, rng: np.random.Generator) -> list[Case]:
+def elementwise_cases(operator: Operator, rng: np.random.Generator) -> list[Case]:
     made = []
     for shape in ((1,), (3, 7), (2, 300), (33, 64)):
-        shapes = [shape[1:] if port is ROW else shape for port in row.ports]
+        shapes = [shape[1:] if port is ROW else shape for port in operator.inputs]
         if () in shapes:
             continue
         arrays = [rng.normal(0, 4, each).astype(np.float32) for each in shapes]
         arrays[0].flat[0] = -100.0
-        attributes = {row.constant.name: 0.3} if row.constant else {}
+        attributes = {operator.constant: 0.3} if operator.constant else {}
         made.append(Case.of(*arrays, name=str(shape), **attributes))
     return made
 
