@@ -103,6 +103,16 @@ def test_what_is_read_whole_is_waited_for_even_if_it_has_as_many_rows() -> None:
     assert barriers_of(b) == [False, True]
 
 
+def test_a_chain_reads_whole_the_row_that_it_repeats() -> None:
+    """The row has as many elements as there are rows, but a thread adds all of it to each of its own."""
+    for size in (8, "T"):
+        b = Builder("g")
+        row = b.op("silu", b.input("v", F32, size))
+        b.output(b.op("silu", b.op("bias", b.input("x", F32, size, size), row)))
+        assert chain_lengths(b) == [1, 2]
+        assert barriers_of(b) == [False, True]
+
+
 def test_rows_are_those_of_the_dimension_that_the_kernel_names() -> None:
     """gather_rows divides R rows of y and reads any row of x."""
     b = Builder("g")

@@ -19,15 +19,18 @@ from assay.ops.resolution import place_of, resolve
 
 @dataclass(frozen=True)
 class Launch:
-    """One entry of the tape: a kernel, its arguments, the nodes that it stands for, whether a barrier comes
-    before, and the dimension that its threads divide, for kernels that own rows.
+    """One entry of the tape: a kernel, its arguments, the nodes that it stands for, the dimension that its
+    threads divide, for kernels that own rows, what it touches, each thread's bytes of scratch, and whether
+    a barrier comes before.
     """
 
     kernel: str
     arguments: tuple[Argument, ...]
     nodes: tuple[int, ...]
-    barrier: bool
     rows: Dim | None
+    touched: Touched
+    scratch: int
+    barrier: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,38 +69,34 @@ class Compiler:
         tests.
         """
         steps = [self._step(members, bound) for members in self._chains]
-        touched = [each for _, each, _ in steps]
-        waits = barriers(touched, self._aliases)
-        offsets, arena = place(self._intervals(touched, waits, bound), gap)
-        pairs = zip(steps, waits, strict=True)
-        launches = tuple(replace(launch, barrier=barrier) for (launch, _, _), barrier in pairs)
-        scratch = max((nbytes for _, _, nbytes in steps), default=0)
+        waits = barriers([step.touched for step in steps], self._aliases)
+        launches = tuple(replace(step, barrier=wait) for step, wait in zip(steps, waits, strict=True))
+        offsets, arena = place(self._intervals(launches, bound), gap)
+        scratch = max((launch.scratch for launch in launches), default=0)
         return Plan(self.graph, bound, launches, offsets, self._aliases, arena, -(-scratch // 64) * 64)
 
-    def _step(self, members: Sequence[int], bound: Mapping[str, int]) -> tuple[Launch, Touched, int]:
-        """A launch before barriers are known, and its scratch. Several nodes run by the kernel of the first,
-        which is that of all.
+    def _step(self, members: Sequence[int], bound: Mapping[str, int]) -> Launch:
+        """A launch before barriers are known. Several nodes run by the kernel of the first, which is that of
+        all.
         """
         node, site = self.graph.nodes[members[0]], replace(self._sites[members[0]], bound=bound)
         kernel = choose(node, site)
         rows = site.rows(kernel.rows) if kernel.rows else None
         if len(members) > 1:
             made = links(self.graph, self._sites, members)
-            reads, result = chain.sources(made), made[-1].makes
-            names = {name: name for name in (*reads, result)}
+            whole = {name for link in made for name in link.rows}
+            reads = {name: None if name in whole else rows for name in chain.sources(made)}
+            touched = Touched(reads, {made[-1].makes: rows})
+            names = {name: name for name in (*touched.reads, *touched.writes)}
             arguments: Sequence[Argument] = chain.arguments(site.outputs[0].shape, made)
-            touched = Touched(dict.fromkeys(reads, rows), {result: rows})
         else:
             names = site.operator.named(node)
             arguments = kernel.takes(site)
             touched = _touched(site.operator, names, kernel.rows, rows)
         words = tuple(_word(argument, names) for argument in arguments)
-        launch = Launch(kernel.name, words, tuple(members), barrier=False, rows=rows)
-        return launch, touched, kernel.scratch_bytes(site)
+        return Launch(kernel.name, words, tuple(members), rows, touched, kernel.scratch_bytes(site))
 
-    def _intervals(
-        self, touched: Sequence[Touched], waits: Sequence[bool], bound: Mapping[str, int]
-    ) -> list[Interval]:
+    def _intervals(self, launches: Sequence[Launch], bound: Mapping[str, int]) -> list[Interval]:
         """When each value of the arena lives, in phases: the stretches between barriers, inside which order
         is free.
         """
@@ -105,19 +104,13 @@ class Compiler:
         begin: dict[str, int] = dict.fromkeys(graph.inputs, -1)
         end: dict[str, int] = dict(begin)
         phase = 0
-        for each, barrier in zip(touched, waits, strict=True):
-            phase += barrier
-            for name in each.writes:
+        for launch in launches:
+            phase += launch.barrier
+            for name in launch.touched.writes:
                 if name not in self._aliases:
                     begin.setdefault(name, phase)
-                    end[name] = phase
-            for name in each.reads:
-                if name in begin:
-                    end[name] = phase
-        last = phase + 1
-        for name in (*graph.inputs, *graph.outputs):
-            if name in begin:
-                end[name] = last
+            end |= dict.fromkeys((*launch.touched.reads, *launch.touched.writes), phase)
+        end |= dict.fromkeys((*graph.inputs, *graph.outputs), phase + 1)
         return [Interval(name, begin[name], end[name], graph.types[name].nbytes(bound)) for name in begin]
 
 
@@ -137,8 +130,7 @@ def _touched(operator: Operator, names: Mapping[str, str], first: str, rows: Dim
     def divided(ports: Sequence[Port]) -> dict[str, Dim | None]:
         found: dict[str, Dim | None] = {}
         for port in ports:
-            if port.name in names:
-                touch(found, names[port.name], rows if parse(port.dims).first == first else None)
+            touch(found, names[port.name], rows if parse(port.dims).first == first else None)
         return found
 
     return Touched(divided(operator.inputs), divided(operator.outputs))

@@ -58,17 +58,11 @@ class FreeRanges:
     def give(self, start: int, end: int) -> Range:
         """Put back [start, end), which was taken. The free range that it is now part of."""
         at = self._index(start)
-        joined = Range(start, end, end - start)
-        before = self._ranges[at - 1] if at else None
-        after = self._ranges[at] if at < len(self._ranges) else None
-        first, last = at, at
-        if before and before.end == start:
-            joined = Range(before.start, joined.end, joined.touched + before.touched)
-            first -= 1
-        if after and after.start == end:
-            joined = Range(joined.start, after.end, joined.touched + after.touched)
-            last += 1
-        self._ranges[first:last] = [joined]
+        before = [free for free in self._ranges[max(at - 1, 0) : at] if free.end == start]
+        after = [free for free in self._ranges[at : at + 1] if free.start == end]
+        parts = [*before, Range(start, end, end - start), *after]
+        joined = Range(parts[0].start, parts[-1].end, sum(part.touched for part in parts))
+        self._ranges[at - len(before) : at + len(after)] = [joined]
         return joined
 
     def _index(self, start: int) -> int:
