@@ -49,14 +49,14 @@ class PoolMachine(RuleBasedStateMachine):
         alignment=st.sampled_from([1, 64, 256, 4096]),
     )
     def allocate(self, nbytes: int, alignment: int) -> object:
-        before = (self.pool.used, self.pool.largest_free)
+        before = (self.pool.figures.used, self.pool.figures.largest_free)
         zones = 2 * max(alignment, 64) if self.guard else 0
         try:
             buffer = self.pool.allocate(nbytes, owner=f"owner {self.serial + 1}", alignment=alignment)
         except HardwareFault:
             # Refused only if no free range was sure to hold it, whatever its start; and nothing changed.
             assert nbytes + zones + 64 + alignment > before[1]
-            assert (self.pool.used, self.pool.largest_free) == before
+            assert (self.pool.figures.used, self.pool.figures.largest_free) == before
             return multiple()
         self.serial += 1
         assert buffer.address % max(alignment, 64) == 0
@@ -113,11 +113,13 @@ class PoolMachine(RuleBasedStateMachine):
         log = [(block.owner, block.address, block.nbytes) for block in pool.log()]
         wanted = [(f"owner {serial}", *place) for serial, place in self.content.items()]
         assert sorted(log) == sorted(wanted)
-        assert pool.used + pool.free == pool.capacity
-        assert sum(nbytes for _, _, nbytes in log) <= pool.used
-        self.peak = max(self.peak, pool.used)
-        assert pool.peak == self.peak
-        assert pool.fragmentation == (1 - pool.largest_free / pool.free if pool.free else 0)
+        assert pool.figures.used + pool.figures.free == pool.capacity
+        assert sum(nbytes for _, _, nbytes in log) <= pool.figures.used
+        self.peak = max(self.peak, pool.figures.used)
+        assert pool.figures.peak == self.peak
+        assert pool.figures.fragmentation == (
+            1 - pool.figures.largest_free / pool.figures.free if pool.figures.free else 0
+        )
         if self.guard:
             pool.verify_guards()
 
@@ -129,8 +131,8 @@ class PoolMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.held.clear()
         self.viewed.clear()
-        assert self.pool.used == 0
-        assert self.pool.largest_free == self.pool.capacity
+        assert self.pool.figures.used == 0
+        assert self.pool.figures.largest_free == self.pool.capacity
 
 
 class GuardedPoolMachine(PoolMachine):
@@ -180,9 +182,9 @@ def test_a_view_of_a_view_keeps_the_memory() -> None:
     row = whole.reshape(32, 32)[3].view(np.int32)
     del buffer, whole, part
     row[:] = 7
-    assert pool.used == 4096
+    assert pool.figures.used == 4096
     del row
-    assert pool.used == 0
+    assert pool.figures.used == 0
 
 
 def test_views_outlive_the_pool() -> None:
@@ -301,7 +303,7 @@ def test_threads_share_a_pool() -> None:
         thread.join()
     assert not failures
     pool.check_integrity()
-    assert pool.used == 0
+    assert pool.figures.used == 0
 
 
 def test_the_garbage_collector_may_free_inside_a_call_of_the_pool() -> None:
@@ -327,7 +329,7 @@ def test_the_garbage_collector_may_free_inside_a_call_of_the_pool() -> None:
     finally:
         gc.set_threshold(*threshold)
     gc.collect()
-    assert pool.used == 0
+    assert pool.figures.used == 0
 
 
 @pytest.mark.parametrize("at", [-1, -64, 100, 163])

@@ -186,10 +186,10 @@ def test_dlpack_shares_memory_and_keeps_it_alive() -> None:
     assert x.numpy().tolist() == [[9, 2, 3], [4, 5, 6]]
     assert x.__dlpack_device__() == (1, 0)
     del x
-    assert pool.used == 64
+    assert pool.figures.used == 64
     assert shared.tolist() == [[9, 2, 3], [4, 5, 6]]
     del shared
-    assert pool.used == 0
+    assert pool.figures.used == 0
 
 
 @pytest.mark.parametrize(

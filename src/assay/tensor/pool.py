@@ -13,14 +13,15 @@ import sys
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
+from typing import NamedTuple
 
 from assay.errors import ContractError, HardwareFault
-from assay.tensor import guard, numa
+from assay.tensor import numa
+from assay.tensor.block import ZONE, Block
 from assay.tensor.buffer import Buffer
 from assay.tensor.ranges import FreeRanges, Range
 
@@ -35,18 +36,18 @@ _THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 _NORESERVE = 0x4000 if sys.platform == "linux" else 0
 
 
-@dataclass(frozen=True)
-class Block:
-    """One live allocation: `nbytes` at `address`, inside the reserved addresses [start, end)."""
+class Figures(NamedTuple):
+    """A pool's memory at one moment, in bytes."""
 
-    owner: str
-    address: int
-    nbytes: int
-    start: int
-    end: int
-
-    def __str__(self) -> str:
-        return f"{self.owner}: {self.nbytes:,} bytes at {self.address:#x}"
+    used: int
+    """Reserved for live buffers, rounding and red zones included."""
+    peak: int
+    """The highest `used` so far."""
+    free: int
+    largest_free: int
+    """The largest range that is free."""
+    fragmentation: float
+    """1 − largest free range / free bytes; 0 when nothing is free."""
 
 
 class Pool:
@@ -102,7 +103,7 @@ class Pool:
             want, got = "nbytes ≥ 0 and alignment a power of two", f"nbytes={nbytes}, alignment={alignment}"
             raise ContractError("not an allocation", place=owner, want=want, got=got)
         alignment = max(alignment, GRANULE)
-        front, back = (alignment, guard.ZONE) if self.guard else (0, 0)
+        front, back = (alignment, ZONE) if self.guard else (0, 0)
         # Even an empty buffer has an address of its own.
         reserved = _up(front + max(nbytes, 1) + back, GRANULE)
         with self._books():
@@ -112,7 +113,7 @@ class Pool:
                 raise self._exhausted(nbytes, owner, alignment)
             block = Block(owner, start + front, nbytes, start, start + reserved)
             if self.guard:
-                guard.arm(block.start, block.address, nbytes, block.end)
+                block.arm()
             self._live[block.address] = block
             self._used += reserved
             self._peak = max(self._peak, self._used)
@@ -120,34 +121,10 @@ class Pool:
         return Buffer(block.address, nbytes, owner, partial(self._take_back, block))
 
     @property
-    def used(self) -> int:
-        """Bytes reserved for live buffers, rounding and red zones included."""
+    def figures(self) -> Figures:
+        """How much is used and free now."""
         with self._books():
-            return self._used
-
-    @property
-    def free(self) -> int:
-        """Bytes in free ranges: `capacity - used`."""
-        with self._books():
-            return self.capacity - self._used
-
-    @property
-    def peak(self) -> int:
-        """The highest `used` so far."""
-        with self._books():
-            return self._peak
-
-    @property
-    def largest_free(self) -> int:
-        """Bytes of the largest free range."""
-        with self._books():
-            return self._free.largest
-
-    @property
-    def fragmentation(self) -> float:
-        """1 − largest free range / free bytes; 0 when nothing is free."""
-        with self._books():
-            return self._fragmentation()
+            return self._figures()
 
     def log(self) -> tuple[Block, ...]:
         """Each live block with owner, size and address, in ascending order of addresses."""
@@ -160,7 +137,7 @@ class Pool:
             raise ContractError("no guards to verify", want="Pool(…, guard=True)", got="guard=False")
         with self._books():
             breaches, self._breaches = self._breaches, []
-            breaches += filter(None, map(_breach, self._blocks()))
+            breaches += filter(None, map(Block.breach, self._blocks()))
         if breaches:
             want, hint = "writes inside buffers", "whoever wrote there computed a wrong index or size"
             raise HardwareFault("a red zone was written", want=want, got="; ".join(breaches), hint=hint)
@@ -206,9 +183,9 @@ class Pool:
         while self._returned:
             block = self._returned.popleft()
             if self.guard:
-                if text := _breach(block):
+                if text := block.breach():
                     self._breaches.append(text)
-                guard.retire(block.start, block.end)
+                block.retire()
             del self._live[block.address]
             self._used -= block.end - block.start
             joined = self._free.give(block.start, block.end)
@@ -233,25 +210,20 @@ class Pool:
             return f"off: madvise: {error.strerror}"
         return "on"
 
-    def _fragmentation(self) -> float:
-        free = self.capacity - self._used
-        return 1 - self._free.largest / free if free else 0.0
+    def _figures(self) -> Figures:
+        free, largest = self.capacity - self._used, self._free.largest
+        return Figures(self._used, self._peak, free, largest, 1 - largest / free if free else 0.0)
 
     def _exhausted(self, nbytes: int, owner: str, alignment: int) -> HardwareFault:
         heaviest = sorted(self._blocks(), key=lambda block: -block.nbytes)[:3]
         want = f"{nbytes:,} bytes at a multiple of {alignment}"
+        used, peak, free, largest, fragmentation = self._figures()
         got = (
-            f"used {self._used:,} of {self.capacity:,} bytes (peak {self._peak:,}), "
-            f"free {self.capacity - self._used:,}, largest free block {self._free.largest:,}, "
-            f"fragmentation {self._fragmentation():.1%}"
+            f"used {used:,} of {self.capacity:,} bytes (peak {peak:,}), free {free:,}, "
+            f"largest free block {largest:,}, fragmentation {fragmentation:.1%}"
         )
         hint = f"make a larger pool, or free some of: {'; '.join(map(str, heaviest)) or 'nothing is live'}"
         return HardwareFault("the memory pool is exhausted", place=owner, want=want, got=got, hint=hint)
-
-
-def _breach(block: Block) -> str:
-    where = guard.breach(block.start, block.address, block.nbytes, block.end)
-    return f"{block} was written {where}" if where else ""
 
 
 def _up(value: int, step: int) -> int:
