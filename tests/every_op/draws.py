@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from assay.graph.dim import Dim
 from assay.graph.graph import AttributeValue, ValueType
 from assay.kernels.sizes import PAGE
-from assay.ops.operator import Array, Attribute, Operator
+from assay.ops.operator import Array, Attribute, Operator, Site
 from assay.ops.pattern import parse
 from assay.ops.sample import BORDER, drawn
 from assay.tensor.dtype import DType
@@ -128,7 +128,8 @@ def _generic(draw: st.DrawFn, operator: Operator) -> Case:
             )
             arrays.append(_floats(rng, shape, dims).astype(kind.numpy))
     symbolic = {name: Dim.of(size) for name, size in dims.items()}
-    assume(all(relation.holds(symbolic, attributes) for relation in operator.relations))
+    site = Site(operator, tuple(types), (), symbolic, attributes)
+    assume(all(relation.holds(site) for relation in operator.relations))
     return Case(tuple(arrays), tuple(types), attributes, f"{dims} {attributes}")
 
 

@@ -185,8 +185,8 @@ def test_attributes(attributes: dict[str, AttributeValue], rule: str, want: str,
 @pytest.mark.parametrize(
     ("eps", "rule"),
     [
-        ("nan", "attribute eps: not finite"),
-        ("inf", "attribute eps: not finite"),
+        ("NaN", "attribute eps: not finite"),
+        ("Infinity", "attribute eps: not finite"),
         ("1.5", "attribute eps: out of range"),
         ("-0.1", "attribute eps: out of range"),
         ("1", "attribute eps: wrong kind of value"),

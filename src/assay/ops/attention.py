@@ -6,24 +6,15 @@ import numpy as np
 
 from assay.kernels.sizes import PAGE, attention_scratch
 from assay.ops import operator as op
-from assay.ops.cache import CACHE_TYPES
+from assay.ops.cache import CACHE_TYPES, KEYS, VALUES
 from assay.ops.registry import define
 from assay.tensor.dtype import F32, I32
 
 
 def _reference(
-    q: op.Array,
-    keys: op.Array,
-    values: op.Array,
-    spans: op.Integers,
-    pasts: op.Integers,
-    table: op.Integers,
-    heads: int,
-    scale: float,
-    window: int,
-    cap: float,
-    causal: bool,
+    *inputs: op.Array, heads: int, scale: float, window: int, cap: float, causal: bool
 ) -> op.Array:
+    q, keys, values, spans, pasts, table = inputs
     _, kv_heads, d, _ = keys.shape
     y = np.zeros(q.shape, np.float64)
     queries = q.reshape(len(q), heads, d).astype(np.float64) * float(np.float32(scale))
@@ -55,8 +46,8 @@ define(
     ),
     inputs=(
         op.Port("q", (F32,), "T heads*D", "queries, heads side by side; sequences one after another"),
-        op.Port("keys", CACHE_TYPES, "pages H D 64", "cached keys, transposed in their page"),
-        op.Port("values", CACHE_TYPES, "pages H 64 D", "cached values", like="keys"),
+        KEYS,
+        VALUES,
         op.Port("spans", (I32,), "S+1", "where each sequence's rows of q begin, and the end"),
         op.Port("pasts", (I32,), "S", "tokens of each sequence before this step"),
         op.Port("table", (I32,), "S P", "pages of each sequence, in order"),
@@ -98,12 +89,11 @@ define(
     ).each("keys", CACHE_TYPES),
     numerics=(
         "Scores: scale · q is rounded first; then fma over d in ascending order.",
-        "Blocks of 64 keys give (max, sum, output) from zero; they fold in order inside "
-        "superblocks of 512 keys, and "
-        "superblocks fold in order. Sums of exp are in 16 lanes and one tree.",
+        "Blocks of 64 keys give (max, sum, output) from zero; they fold in order inside superblocks of 512 "
+        "keys, and superblocks fold in order. Sums of exp are in 16 lanes and one tree.",
         "With a cap a score is s · (1 / cap), tanh of it, times cap, each rounded.",
-        "A block that a row sees nothing of is skipped for it; masking selects, so unwritten "
-        "slots never count.",
+        "A block that a row sees nothing of is skipped for it; masking selects, so unwritten slots never "
+        "count.",
     ),
     not_differentiable={
         **dict.fromkeys(("keys", "values"), "a cache that is written in place"),

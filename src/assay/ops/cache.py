@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from assay.kernels.sizes import PAGE
 from assay.ops import operator as op
 from assay.ops.registry import define
 from assay.tensor.dtype import F16, F32, I32
 
 CACHE_TYPES = (F16, F32)
+KEYS = op.Port("keys", CACHE_TYPES, "pages H D 64", "cached keys, transposed in their page")
+VALUES = op.Port("values", CACHE_TYPES, "pages H 64 D", "cached values", like="keys")
 
 
 def _reference(
@@ -31,12 +35,12 @@ define(
         op.Port("k", (F32,), "T H*D", "keys, heads side by side"),
         op.Port("v", (F32,), "T H*D", "values, heads side by side"),
         op.Port("slots", (I32,), "T", "64 · page + place in the page, all different"),
-        op.Port("keys", CACHE_TYPES, "pages H D 64", "cached keys, transposed in their page"),
-        op.Port("values", CACHE_TYPES, "pages H 64 D", "cached values", like="keys"),
+        KEYS,
+        VALUES,
     ),
     outputs=(
-        op.Port("keys_after", CACHE_TYPES, "pages H D 64", "the same memory, changed", like="keys"),
-        op.Port("values_after", CACHE_TYPES, "pages H 64 D", "the same memory, changed", like="values"),
+        replace(KEYS, name="keys_after", doc="the same memory, changed", like="keys"),
+        replace(VALUES, name="values_after", doc="the same memory, changed", like="values"),
     ),
     in_place={"keys_after": "keys", "values_after": "values"},
     reference=_reference,

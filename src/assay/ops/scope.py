@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
-from functools import lru_cache
 from typing import NamedTuple
 
 from assay.errors import ContractError
@@ -164,20 +163,11 @@ def _contradiction(name: str, inferred: ValueType | None, declared: ValueType | 
     return []
 
 
-def _impossible(type: ValueType) -> list[ContractError]:
+def _impossible(type: ValueType) -> Iterator[ContractError]:
     """What is wrong with a type whatever the value is."""
-    return [ContractError(rule, want=want, got=str(type)) for rule, want in _flaws(type)]
-
-
-@lru_cache(maxsize=1024)
-def _flaws(type: ValueType) -> tuple[tuple[str, str], ...]:
-    """Rules that the type breaks, each with what was wanted."""
-    found = []
-    if any(dim.constant is not None and dim.constant < 0 for dim in type.shape):
-        found.append(("negative dimension", "0 or more"))
-    if type.dtype.quantised:
-        row = type.shape[-1].constant if type.shape else None
-        if row is None or row % type.dtype.block:
-            want = f"a last dimension that is a multiple of {type.dtype.block}"
-            found.append(("rows are not whole blocks", want))
-    return tuple(found)
+    if any((dim.constant or 0) < 0 for dim in type.shape):
+        yield ContractError("negative dimension", want="0 or more", got=str(type))
+    row = type.shape[-1].constant if type.shape else None
+    if type.dtype.quantised and (row is None or row % type.dtype.block):
+        want = f"a last dimension that is a multiple of {type.dtype.block}"
+        yield ContractError("rows are not whole blocks", want=want, got=str(type))
