@@ -13,8 +13,7 @@ from assay.ops.elementwise import ROW
 from assay.ops.operator import Array, Operator
 from assay.ops.rotary import PAIRINGS
 from assay.ops.sample import BORDER, MOST_TOP, PARAMETERS, drawn
-from assay.ops.weights import BLOCK_TYPES, WEIGHT_TYPES
-from assay.tensor.dtype import F32, I32, DType
+from assay.tensor.dtype import F32, I32, QUANTISED, WEIGHT_TYPES, DType
 from every_op.case import Case, plain, random_weight
 
 
@@ -155,7 +154,7 @@ def linear(rng: np.random.Generator) -> list[Case]:
 
 def linear_quantized(rng: np.random.Generator) -> list[Case]:
     cases = []
-    for dtype in BLOCK_TYPES:
+    for dtype in QUANTISED:
         for t, k, n in shapes(dtype):
             q = rng.integers(-127, 128, (t, k)).astype(np.int8)
             scale = rng.uniform(0.001, 0.1, (t, k // 32)).astype(np.float32)

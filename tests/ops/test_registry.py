@@ -8,7 +8,7 @@ import pytest
 
 from assay.errors import ContractError
 from assay.ops import registry
-from assay.ops.operator import Attribute, Bound, Exactness, Kernel, Operator, Port, Relation
+from assay.ops.operator import Attribute, Exactness, Kernel, Operator, Port, Relation
 from assay.tensor.dtype import F16, F32, I64
 from toys import ADD, MATMUL, NORM, SPLIT, TOP, TOYS, WRITE
 
@@ -79,8 +79,10 @@ FAULTS = {
     "exactness is 'about', not bitwise, ulp or seeded": replace(ADD, exactness=Exactness("about")),
     "exactness in ulp needs its reason": replace(ADD, exactness=Exactness("ulp", 2.0)),
     "exactness in ulp needs a bound above 0": replace(ADD, exactness=Exactness("ulp", 0.0, "a reason")),
+    "the bound N ** 2 is no formula": replace(ADD, exactness=Exactness("ulp", "N ** 2", "a reason")),
+    "the bound N / is no formula": replace(ADD, exactness=Exactness("ulp", "N /", "a reason")),
     "the bound N needs N, which is in no input's dimensions": replace(
-        ADD, exactness=Exactness("ulp", Bound("N", lambda dims: dims["N"]), "a reason")
+        ADD, exactness=Exactness("ulp", "N", "a reason")
     ),
     "'Toy Add' is not a plain name": replace(ADD, name="Toy Add"),
     "two ports or attributes are called a": replace(ADD, attributes=(replace(FIRST, name="a"),)),

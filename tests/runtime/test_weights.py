@@ -14,10 +14,9 @@ from assay.errors import FormatError
 from assay.formats.quant import dequantise
 from assay.graph.graph import Graph
 from assay.ops.builder import Builder
-from assay.ops.weights import WEIGHT_TYPES
 from assay.runtime import weights
 from assay.runtime.cpu import Cpu
-from assay.tensor.dtype import F32, DType
+from assay.tensor.dtype import F32, WEIGHT_TYPES, DType
 from every_op.case import random_weight
 
 every_type = pytest.mark.parametrize("dtype", WEIGHT_TYPES, ids=str)

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 from assay.formats.inventory import Wanted
 from assay.models.rope import Rope
-from assay.ops.weights import WEIGHT_TYPES
-from assay.tensor.dtype import BF16, F16, F32, RARE
+from assay.tensor.dtype import BF16, F16, F32, RARE, WEIGHT_TYPES
 
 VECTORS = (F32, F16, BF16)
 """How files may hold norms and biases, which the graph adds in float32."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from assay.ops import operator as op
 from assay.ops.registry import define
-from assay.ops.weights import WEIGHT_TYPES
-from assay.tensor.dtype import F32, I32
+from assay.tensor.dtype import F32, I32, WEIGHT_TYPES
 
 define(
     name="embedding",

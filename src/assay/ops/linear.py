@@ -7,8 +7,7 @@ import numpy as np
 from assay.kernels.panels import DEQUANTISED, EDGE
 from assay.ops import operator as op
 from assay.ops.registry import define
-from assay.ops.weights import BLOCK_TYPES, WEIGHT_TYPES
-from assay.tensor.dtype import F32, I8, I32
+from assay.tensor.dtype import F32, I8, I32, QUANTISED, WEIGHT_TYPES
 
 
 def _linear(x: op.Array, w: op.Array) -> op.Array:
@@ -27,7 +26,7 @@ define(
     reference=_linear,
     exactness=op.Exactness(
         "ulp",
-        op.Bound("K / 128 + 257", lambda dims: dims["K"] / 128 + 257),
+        "K / 128 + 257",
         "at most 256 roundings in a block of 256, each of 2⁻²⁴ of its terms, and one for each block; the "
         "rest is for what roundings do to each other",
         op.of_magnitudes(_linear, 0, 1),
@@ -60,18 +59,18 @@ define(
         op.Port("q", (I8,), "T 32*B", "integers in ±127"),
         op.Port("scale", (F32,), "T B", "scale of each block of 32"),
         op.Port("sum", (I32,), "T B", "sum of each block's integers"),
-        op.Port("w", BLOCK_TYPES, "N 32*B", "weights, one row for each output", panels=True),
+        op.Port("w", QUANTISED, "N 32*B", "weights, one row for each output", panels=True),
     ),
     outputs=(op.Port("y", (F32,), "T N", "mapped rows"),),
     reference=_quantized,
     exactness=op.Exactness(
         "ulp",
-        op.Bound("5 * B + 4", lambda dims: 5 * dims["B"] + 4),
+        "5 * B + 4",
         "at most 2 roundings for each group of scales, of which a block of 32 has 2 at most, and 4 of "
         "factors, each of 2⁻²⁴ of the terms; the rest is for what roundings do to each other",
         op.of_magnitudes(_quantized, 0, 1, 3),
     ),
-    kernels=op.Kernel("qgemm.{}", "q scale sum w y T 32*B N scratch", scratch=EDGE).each("w", BLOCK_TYPES),
+    kernels=op.Kernel("qgemm.{}", "q scale sum w y T 32*B N scratch", scratch=EDGE).each("w", QUANTISED),
     numerics=(
         "For each block of 32 in order, or group of 16 where the type has them: "
         "acc = fma(float32(integer dot), scale · scale_w, acc); with a minimum then "

@@ -34,7 +34,7 @@ define(
     reference=_lora,
     exactness=op.Exactness(
         "ulp",
-        op.Bound("(K + R) / 128 + 515", lambda dims: (dims["K"] + dims["R"]) / 128 + 515),
+        "(K + R) / 128 + 515",
         "in each of two products at most 256 roundings in a block of 256, each of 2⁻²⁴ of its terms, and "
         "one for each block; one for the sum; the rest is for what roundings do to each other",
         op.of_magnitudes(_lora, 0, 1, 3, 4),

@@ -31,7 +31,7 @@ define(
     reference=_rms_norm,
     exactness=op.Exactness(
         "ulp",
-        op.Bound("N / 24 + 8", lambda dims: dims["N"] / 24 + 8),
+        "N / 24 + 8",
         "the root halves N / 16 + 7 roundings of the mean; 4 follow, of root, quotient and products; the "
         "rest is for what roundings do to each other; squares neither overflow nor underflow",
     ),
@@ -67,7 +67,7 @@ define(
     reference=_layer_norm,
     exactness=op.Exactness(
         "ulp",
-        op.Bound("N / 16 + 16", lambda dims: dims["N"] / 16 + 16),
+        "N / 16 + 16",
         "of the row's greatest |x| over its deviation, times |w|, and |b|: the mean's roundings stay in "
         "what is left when it is taken away; squares neither overflow nor underflow",
         _layer_norm_terms,

@@ -6,9 +6,11 @@ that adding an operator touches one place.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import add, mul, truediv
 
 import numpy as np
 
@@ -86,19 +88,6 @@ class Relation:
 
 
 @dataclass(frozen=True)
-class Bound:
-    """A number of ulps that grows with a case's dimensions: the formula over the ports' names, as text and as
-    a function of their values.
-    """
-
-    text: str
-    at: Callable[[Mapping[str, int]], float]
-
-    def __str__(self) -> str:
-        return self.text
-
-
-@dataclass(frozen=True)
 class Exactness:
     """How a kernel's result y relates to the reference's r, element by element.
 
@@ -112,8 +101,10 @@ class Exactness:
 
     kind: str
     """"bitwise", "ulp" or "seeded"."""
-    ulp: float | Bound = 0.0
-    """It holds for cases of any size: where errors add up along a dimension, it is a Bound."""
+    ulp: float | str = 0.0
+    """It holds for cases of any size: where errors add up along a dimension, it is a formula over names of the
+    ports' dimensions, such as `"K / 128 + 257"`.
+    """
     why: str = ""
     of: Reference | None = None
     """m for each output, computed like the reference: for a sum that cancels, the magnitudes of its terms. Of
@@ -121,8 +112,24 @@ class Exactness:
     """
 
     def limit(self, dims: Mapping[str, int]) -> float:
-        """The ulps that a case with these dimensions may be off."""
-        return self.ulp.at(dims) if isinstance(self.ulp, Bound) else self.ulp
+        """The ulps that a case with these dimensions may be off. Raises KeyError for a name that isn't among
+        them, and ValueError or SyntaxError for what is no formula.
+        """
+        return _value(ast.parse(str(self.ulp), mode="eval").body, dims)
+
+
+_ARITHMETIC = {ast.Add: add, ast.Mult: mul, ast.Div: truediv}
+
+
+def _value(formula: ast.expr, dims: Mapping[str, int]) -> float:
+    match formula:
+        case ast.BinOp(left, sign, right) if type(sign) in _ARITHMETIC:
+            return float(_ARITHMETIC[type(sign)](_value(left, dims), _value(right, dims)))
+        case ast.Name(name):
+            return dims[name]
+        case ast.Constant(int() | float() as number):
+            return number
+    raise ValueError(f"neither sum, product nor quotient: {ast.unparse(formula)}")
 
 
 BITWISE = Exactness("bitwise")
@@ -280,17 +287,9 @@ class Operator:
         """The names of all inputs and outputs."""
         return tuple(port.name for port in (*self.inputs, *self.outputs))
 
-    @cached_property
-    def in_panels(self) -> tuple[str, ...]:
-        """The inputs that kernels want in panels."""
-        return tuple(port.name for port in self.inputs if port.panels)
-
     def named(self, node: Node) -> dict[str, str]:
         """The value at each port, inputs first. A port has none where the node's name for it is empty, or
         the node has too few; of a node with too many, the surplus isn't named.
         """
-        pairs = (
-            *zip(self.inputs, node.inputs, strict=False),
-            *zip(self.outputs, node.outputs, strict=False),
-        )
+        pairs = [*zip(self.inputs, node.inputs, strict=False), *zip(self.outputs, node.outputs, strict=False)]
         return {port.name: name for port, name in pairs if name}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from assay.ops.attributes import range_of
-from assay.ops.operator import Attribute, Bound, Exactness, Operator, Port
+from assay.ops.operator import Attribute, Operator, Port
 
 
 def page(operator: Operator) -> str:
@@ -60,17 +60,14 @@ def _attribute(attribute: Attribute) -> tuple[str, ...]:
     return f"`{attribute.name}`", attribute.kind.__name__, default, range_of(attribute), attribute.doc
 
 
-def _measure(exactness: Exactness) -> str:
-    return "the magnitudes that went into it" if exactness.of else "the reference's result"
-
-
 def _exactness(operator: Operator) -> str:
     exactness = operator.exactness
     if exactness.kind == "bitwise":
         text = "bit for bit the reference's result"
     elif exactness.kind == "ulp":
-        ulp = exactness.ulp if isinstance(exactness.ulp, Bound) else f"{exactness.ulp:g}"
-        text = f"within {ulp} units in the last place of {_measure(exactness)}"
+        ulp = exactness.ulp if isinstance(exactness.ulp, str) else f"{exactness.ulp:g}"
+        measure = "the magnitudes that went into it" if exactness.of else "the reference's result"
+        text = f"within {ulp} units in the last place of {measure}"
     else:
         text = "a draw that is a pure function of its seed"
     return f"{text} ({exactness.why})." if exactness.why else f"{text}."

@@ -129,6 +129,8 @@ def _bound(operator: Operator, patterns: Mapping[str, Pattern]) -> Iterator[str]
     names = {name for port in operator.inputs for name in (*patterns[port.name].names, pattern.REST)}
     try:
         limit = operator.exactness.limit(dict.fromkeys(names, 1))
+    except (ValueError, SyntaxError):
+        yield f"the bound {operator.exactness.ulp} is no formula"
     except KeyError as error:
         yield f"the bound {operator.exactness.ulp} needs {error.args[0]}, which is in no input's dimensions"
     else:

@@ -124,10 +124,10 @@ class Scope:
 
     def _constants(self, operator: Operator, names: Mapping[str, str]) -> Iterator[ContractError]:
         """Ports that are read in panels: only weights are packed, and bytes in rows would pass for panels."""
-        for port in operator.in_panels:
-            name = names.get(port, "")
+        for port in operator.inputs:
+            name = names.get(port.name, "") if port.panels else ""
             if name in self._origins and self._origins[name].maker != "weight":
-                rule, got = f"input {port}: not a weight", f"{quote(name)}, {self._origin(name)}"
+                rule, got = f"input {port.name}: not a weight", f"{quote(name)}, {self._origin(name)}"
                 hint = "kernels read it in panels, into which weights are packed when they are loaded"
                 yield ContractError(rule, want="a weight of the graph", got=got, hint=hint)
 

@@ -53,7 +53,7 @@ define(
     reference=_mean,
     exactness=op.Exactness(
         "ulp",
-        op.Bound("T / 16 + 6", lambda dims: dims["T"] / 16 + 6),
+        "T / 16 + 6",
         "of the mean of |x|: T / 16 roundings in a lane, 4 in the tree, one of the quotient",
         op.of_magnitudes(_mean, 0),
     ),

@@ -19,10 +19,9 @@ from assay.kernels.call import Argument
 from assay.kernels.panels import packed_bytes
 from assay.ops import registry
 from assay.ops.resolution import place_of
-from assay.ops.weights import WEIGHT_TYPES
 from assay.runtime.cpu import Cpu
 from assay.tensor.buffer import Buffer
-from assay.tensor.dtype import DType
+from assay.tensor.dtype import WEIGHT_TYPES, DType
 
 SHARE = 32 << 20
 """Bytes of weights that are repacked between two reports of progress."""

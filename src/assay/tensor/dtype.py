@@ -102,6 +102,7 @@ QUANTISED = (
     _blocks("iq4_xs", 256, _NIBBLES, d="<f2", high="<u2", scales="4u1", q="128u1"),
 )  # fmt: skip
 Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_NL, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_XS = QUANTISED
+WEIGHT_TYPES = (F32, F16, BF16, *QUANTISED)
 
 RARE = tuple(
     DType(name, block, size, "rare")
