@@ -102,8 +102,8 @@ class Exactness:
     kind: str
     """"bitwise", "ulp" or "seeded"."""
     ulp: float | str = 0.0
-    """It holds for cases of any size: where errors add up along a dimension, it is a formula over names of the
-    ports' dimensions, such as `"K / 128 + 257"`.
+    """It holds for cases of any size: where errors add up along a dimension, it is a formula over names of
+    the ports' dimensions, such as `"K / 128 + 257"`.
     """
     why: str = ""
     of: Reference | None = None
