@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from tokenizers import Tokenizer as Reference
 
-from assay.errors import FormatError
+from assay.errors import FormatError, RequestError
 from assay.llm.detokenizer import Detokenizer
-from assay.llm.folder_tokenizer import FolderTokenizer
+from assay.llm.folder_tokenizer import FolderTokenizer, chat_template
 from assay.llm.pretokenizers import PRE_TOKENIZERS
 from assay.llm.tokenizer import Tokenizer
 from llm.corpus import corpus
@@ -115,6 +115,81 @@ def test_plain_text_makes_no_control_token(both: tuple[Tokenizer, Reference]) ->
         assert {1, 2}.isdisjoint(tokenizer.encode(text)), text
 
 
+def test_the_bound_is_sound(both: tuple[Tokenizer, Reference]) -> None:
+    """A text that is refused for its length before it is read has more tokens indeed."""
+    tokenizer, reference = both
+    assert tokenizer.shrinks == (reference.model.__class__ is not models.Unigram)
+    for text in TEXTS:
+        tokens = tokenizer.encode(text)
+        for most in (0, len(tokens) // 3, len(tokens)):
+            try:
+                assert tokenizer.encode(text, most=most) == tokens
+            except RequestError:
+                assert len(tokens) > most
+
+
+def split(pattern: object) -> dict[str, object]:
+    return {"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False}
+
+
+COMPOSE = {"type": "NFC"}
+DROP = {"type": "Replace", "pattern": {"String": "ab"}, "content": "a"}
+IN_BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+
+
+@pytest.mark.parametrize(
+    ("changes", "shrinks"),
+    [
+        ({}, 0),
+        ({"pre_tokenizer": IN_BYTES}, 1),
+        ({"pre_tokenizer": IN_BYTES, "normalizer": COMPOSE}, 8),
+        ({"pre_tokenizer": IN_BYTES, "normalizer": DROP}, 0),
+        ({"pre_tokenizer": IN_BYTES, "normalizer": {"type": "Lowercase"}}, 0),
+        ({"pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+            {**split({"String": "a"}), "behavior": "Removed"}, IN_BYTES]}}, 0),
+    ],
+)  # fmt: skip
+def test_a_bound_holds_only_where_nothing_is_left_out(
+    tmp_path: Path, changes: dict[str, object], shrinks: int
+) -> None:
+    (tmp_path / "tokenizer.json").write_text(json.dumps(small("BPE") | changes))
+    assert FolderTokenizer(tmp_path, 100).tokenizer().shrinks == shrinks
+
+
+TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}"
+
+
+@pytest.mark.parametrize(
+    ("stored", "chosen"),
+    [
+        (TEMPLATE, TEMPLATE),
+        (None, None),
+        ([{"name": "default", "template": TEMPLATE}, {"name": "tools", "template": "x"}], TEMPLATE),
+        ([{"name": "tools", "template": TEMPLATE}], TEMPLATE),
+    ],
+)
+def test_the_template_that_is_meant(tmp_path: Path, stored: object, chosen: str | None) -> None:
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"chat_template": stored}))
+    assert chat_template(tmp_path) == chosen
+
+
+@pytest.mark.parametrize(
+    ("stored", "got"),
+    [
+        ([{"name": "rag", "template": "a"}, {"name": "tools", "template": "b"}], "'rag, tools'"),
+        ([], "''"),
+        ([7], "''"),
+        ([{"name": "default"}], "dict"),
+        ({"default": "a"}, "dict"),
+    ],
+)
+def test_templates_that_leave_a_choice_are_refused(tmp_path: Path, stored: object, got: str) -> None:
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"chat_template": stored}))
+    with pytest.raises(FormatError) as caught:
+        chat_template(tmp_path)
+    assert caught.value.place.endswith("tokenizer_config.json › chat_template") and caught.value.got == got
+
+
 # Hostile files.
 
 
@@ -133,6 +208,10 @@ def hostile(tmp_path: Path, fields: object) -> FormatError | None:
     return None
 
 
+ADDED = {"id": 1, "content": "<s>", "special": True}
+ADDED |= dict.fromkeys(("normalized", "single_word", "lstrip", "rstrip"), False)
+
+
 def small(kind: str) -> dict[str, object]:
     letters = {"<unk>": 0, "<s>": 1, "a": 2, "b": 3, "ab": 4, "▁": 5, "Ġ": 6}
     model: dict[str, object] = {"type": kind, "vocab": letters, "unk_token": "<unk>"}
@@ -142,20 +221,15 @@ def small(kind: str) -> dict[str, object]:
         model = {"type": kind, "vocab": [[token, -1.0] for token in letters], "unk_id": 0}
     else:
         model |= {"continuing_subword_prefix": "##", "max_input_chars_per_word": 100}
-    added = {"id": 1, "content": "<s>", "special": True, "normalized": False, "single_word": False}
     return {
         "version": "1.0",
-        "added_tokens": [{**added, "lstrip": False, "rstrip": False}],
+        "added_tokens": [dict(ADDED)],
         "normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": []},
         "post_processor": None,
         "decoder": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "never", "split": True},
         "model": model,
     }
-
-
-def split(pattern: object) -> dict[str, object]:
-    return {"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False}
 
 
 # As the files of Llama 3, Qwen 2 and DeepSeek V3 have them; the last with real ends of lines.
@@ -193,7 +267,10 @@ def test_the_small_ones_work(tmp_path: Path, kind: str) -> None:
         ("model.vocab", {"<unk>": 0, "a": 2, "b": 3, "ab": 4_000_000_000}, "model › vocab"),
         ("model.vocab", [["a", 0.0]], "model › vocab"),
         ("model.end_of_word_suffix", "</w>", "model › end_of_word_suffix"),
-        ("added_tokens", [{"id": 9, "content": "<s>", "special": True}], "model"),
+        ("added_tokens", [{"id": 9, "content": "<s>", "special": True}], "added_tokens[0]"),
+        ("added_tokens", [{**ADDED, "id": 9}], "added_tokens"),
+        ("model.merges", [["ab", "ab"]], "model"),
+        ("model.merges", ["a b", "a b b"], "model"),
         ("added_tokens", [{"id": "1", "content": "<s>", "special": True}], "added_tokens[0]"),
         ("pre_tokenizer", split({"Regex": "(a+)+$"}), "pre_tokenizer › Split"),
         ("pre_tokenizer", split({"Regex": ["a"]}), "pre_tokenizer › Split"),

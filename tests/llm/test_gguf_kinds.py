@@ -48,6 +48,17 @@ def test_bytes_and_spaces(model: str) -> None:
         assert tokenizer.decode([3 + 0xC3, 3 + 0xA9]) == "é"
 
 
+@pytest.mark.parametrize("model", ["llama", "t5", "bert"])
+def test_a_control_token_of_one_letter_is_never_made_of_text(model: str) -> None:
+    tokens, kinds = [*TOKENS, "c"], [*KINDS, 3]
+    changes = {"tokens": tokens, "token_type": kinds, "scores": [*SCORES, 0.0]}
+    if model == "bert":
+        changes = {"tokens": [*WORDS, "c"], "token_type": [3, 3, 3, 3, 1, 1, 1, 1, 3], "scores": None}
+    tokenizer = Tokenizer.from_gguf(keys(model, **changes))
+    last = tokenizer.vocabulary_size - 1
+    assert last not in tokenizer.encode("ac c") and last in tokenizer.encode("ac c", special=True)
+
+
 @pytest.mark.parametrize(
     ("model", "key", "value", "place"),
     [
@@ -60,7 +71,6 @@ def test_bytes_and_spaces(model: str) -> None:
         ("llama", "tokens", [*TOKENS[:3], "<0x0>", *TOKENS[4:]], "tokens[3]"),
         ("llama", "tokens", [*TOKENS[:3], "<0xfg>", *TOKENS[4:]], "tokens[3]"),
         ("llama", "tokens", [*TOKENS[:-1], "a" * 513], "tokens"),
-        ("llama", "token_type", [*KINDS[:260], 3, *KINDS[261:]], "tokens"),
         ("llama", "add_bos_token", 1, "add_bos_token"),
         ("llama", "add_space_prefix", "yes", "add_space_prefix"),
         ("llama", "bos_token_id", 266, "bos_token_id"),

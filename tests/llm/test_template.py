@@ -133,6 +133,21 @@ def test_a_long_conversation(smollm2_source: str) -> None:
         same(source, messages[:200], True)
 
 
+def test_what_marks_answers_for_training_changes_nothing() -> None:
+    marked = """{%- for m in messages -%}
+    {%- set name = m.role -%}
+    {%- if m.role == 'assistant' -%}
+    {% generation %}{{ name }}{% set name = 'x' %}{{ m.content }} {{ loop.index }}{% endgeneration %}
+    {%- else %}{{ name + m.content }}{% endif %}
+    {{ name }}
+    {%- endfor %}"""
+    plain = marked.replace("{% generation %}", "{% with %}").replace("{% endgeneration %}", "{% endwith %}")
+    assert ChatTemplate(marked).render(TALK) == ChatTemplate(plain).render(TALK)
+    assert "assistant" + TALK[2]["content"] + " 3" in ChatTemplate(
+        marked.replace("{% set name = 'x' %}", "")
+    ).render(TALK)
+
+
 def test_threads_share_a_template(smollm2_source: str) -> None:
     template = ChatTemplate(smollm2_source)
     talks = [[{"role": "user", "content": str(number) * 1000}] * 20 for number in range(4)]
@@ -170,7 +185,7 @@ def test_messages_are_not_changed() -> None:
         ([{"role": 7, "content": "x"}], "messages[0].role", "a string"),
         ([{"role": "", "content": "x"}], "messages[0].role", ", ".join(ROLES)),
         ([{"role": "user", "content": "x", "name": "y"}], "messages[0].name", "role, content"),
-        ([{"role": "user", "content": "a\udc00"}], "messages[0].content", "no surrogates"),
+        ([{"role": "user", "content": "a\udc00"}], "messages[0].content[1]", "no surrogates"),
     ],
 )
 def test_bad_messages(messages: list[Message], place: str, want: str) -> None:
@@ -285,6 +300,7 @@ ENDLESS = [
     *(BIG + LOOP + "{% if x == x ~ 'b' %}{% endif %}" + END, BIG + LOOP + "{{ x.count('b') }}" + END),
     *(BIG + LOOP + "{{ x is eq(x) }}" + END, BIG + LOOP + "{% set y = x|title %}" + END),
     *(LOOP + "{{ loop.cycle('a' * 100000, 'b') }}" + END, LOOP + "{{ range(100000)|sort|first }}" + END),
+    LOOP * 2 + "{% generation %}{% for k in range(9) %}x{% endfor %}{% endgeneration %}" + END * 2,
     *("{{ [9]|map('meter spend')|list }}" + LOOP * 2 + "x" + END * 2, BIG + "{{ (x * 4)|int }}"),
     *(
         "{{ " + "(" * 30000 + "1" + ")" * 30000 + " }}",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -105,6 +107,54 @@ def test_decoding_refuses_what_is_no_token(tokenizer: Tokenizer, token: object) 
     assert caught.value.want == "0 to 49151" and caught.value.got == repr(token)
 
 
+class Unshowable:
+    def __repr__(self) -> str:
+        raise ValueError("not this one")
+
+
+@pytest.mark.parametrize(
+    "wrong", [None, 5, 1.5, object(), Unshowable(), pytest.param(10**5000, id="long"), [0] * 10**5]
+)
+def test_arguments_of_another_type_are_refused_by_name(tokenizer: Tokenizer, wrong: Any) -> None:
+    calls = {
+        "text": lambda: tokenizer.encode(wrong),
+        "special": lambda: tokenizer.encode("a", special=wrong),
+        "bos": lambda: tokenizer.encode("a", bos=wrong),
+        "eos": lambda: tokenizer.encode("a", eos=wrong),
+        "tokens": lambda: tokenizer.decode([wrong] if isinstance(wrong, list) else wrong),
+        "skip_special": lambda: tokenizer.decode([], skip_special=wrong),
+        "token": lambda: tokenizer.id_of(wrong),
+    }
+    for place, call in calls.items():
+        with pytest.raises(RequestError) as caught:
+            call()
+        assert caught.value.place == place and caught.value.want and len(caught.value.got) <= 80
+    if wrong != 5:
+        with pytest.raises(RequestError) as caught:
+            tokenizer.token_bytes(wrong)
+        assert (caught.value.place, caught.value.want) == ("tokens", "0 to 49151")
+
+
+def test_a_text_that_can_not_fit_is_refused_before_it_is_read(tokenizer: Tokenizer) -> None:
+    began = time.process_time()
+    with pytest.raises(RequestError) as caught:
+        tokenizer.encode("ab" * 50_000_000, most=8192)
+    assert caught.value.want == "at most 8192 tokens in all" and "at least" in caught.value.got
+    assert time.process_time() - began < 5  # seconds; to encode it takes minutes
+
+
+@given(text=st.text() | st.text(st.sampled_from("\x04\x06 \n\u3000 a<|im_end|>")), times=st.integers(1, 400))
+def test_the_bound_is_sound(tokenizer: Tokenizer, text: str, times: int) -> None:
+    """What is refused for its length has more tokens indeed, and else the ids are the same."""
+    long = text * times
+    tokens = tokenizer.encode(long)
+    for most in {0, len(tokens) // 3, max(0, len(tokens) - 1), len(tokens)}:
+        try:
+            assert tokenizer.encode(long, most=most) == tokens
+        except RequestError:
+            assert len(tokens) > most
+
+
 def test_decoding_takes_numpy_integers(tokenizer: Tokenizer) -> None:
     tokens = tokenizer.encode("Hello, world")
     assert tokenizer.decode(np.array(tokens, np.int32)) == "Hello, world"
@@ -176,6 +226,20 @@ def test_user_defined_tokens_are_always_parsed_and_shown() -> None:
     assert tokenizer.decode([0, 1]) == "<u>"
 
 
+@given(text=st.text(st.sampled_from("<s>#ab"), max_size=12))
+def test_control_tokens_that_merges_and_letters_make_stay_text(text: str) -> None:
+    """Merges make <s>, and # is one letter: in plain text both are spelled as if they weren't there."""
+    tokens = ["<s>", "#", *"<s>ab", "<s", "s>"]
+    fields = {"tokens": tokens, "token_type": [3, 3, *[1] * 7], "merges": ["< s", "<s >", "s >"]}
+    tokenizer = Tokenizer.from_gguf(SMALL | {f"tokenizer.ggml.{key}": value for key, value in fields.items()})
+    plain = tokenizer.encode(text)
+    assert {0, 1}.isdisjoint(plain)
+    assert tokenizer.decode(plain) == text.replace("#", "")
+    named = tokenizer.encode(text, special=True)
+    assert tokenizer.decode(named, skip_special=False) == text
+    assert (0 in named, 1 in named) == ("<s>" in text, "#" in text)
+
+
 def _without(key: str) -> dict[str, object]:
     return {name: value for name, value in SMALL.items() if name != f"tokenizer.ggml.{key}"}
 
@@ -208,11 +272,12 @@ HOSTILE: list[tuple[str, object, str, str]] = [
     ("merges", ["a b\na b"], "merges[0]", "two tokens with a space between"),
     ("merges", [""], "merges[0]", "two tokens with a space between"),
     ("merges", ["a b", "b c", "a b"], "merges", "each merge once"),
-    ("merges", ["a x"], "merges", "pairs of tokens that are a token when joined"),
-    ("merges", ["c a"], "merges", "pairs of tokens that are a token when joined"),
-    ("merges", [" "], "merges", "pairs of tokens that are a token when joined"),
-    ("merges", ["\ud800 a"], "merges", "pairs of tokens that are a token when joined"),
-    ("merges", ["< s>"], "merges", "control tokens that text can't make"),
+    ("merges", ["a x"], "merges", "tokens, and pairs of them that are a token when joined"),
+    ("merges", ["c a"], "merges", "tokens, and pairs of them that are a token when joined"),
+    ("merges", [" "], "merges", "tokens, and pairs of them that are a token when joined"),
+    ("merges", ["\ud800 a"], "merges", "tokens, and pairs of them that are a token when joined"),
+    ("merges", ["abcabc abcabc"], "merges", "tokens, and pairs of them that are a token when joined"),
+    ("merges", ["a a"], "merges", "tokens, and pairs of them that are a token when joined"),
     ("eos_token_id", 13, "eos_token_id", "a token id, 0 to 12"),
     ("eos_token_id", -1, "eos_token_id", "a token id, 0 to 12"),
     ("eos_token_id", "0", "eos_token_id", "a token id, 0 to 12"),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from collections.abc import Sequence as Items
-from functools import cache, cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,42 +14,20 @@ from assay.llm.fields import integer
 from assay.llm.request import Sampling
 from assay.llm.tokenizer import Tokenizer
 
-if TYPE_CHECKING:
-    from assay.llm.grammar import Grammars
-
 Row = tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.float32]]
 """Counts, biases and penalties as the operator `adjust` wants them."""
-
-
-class Texts:
-    """What requests need to know of a vocabulary, made when one does."""
-
-    def __init__(self, tokenizer: Tokenizer | None) -> None:
-        self._tokenizer = tokenizer
-
-    @cached_property
-    def pieces(self) -> list[bytes]:
-        """The bytes that each token adds to a text."""
-        return [*map(self.tokenizer.piece, range(self.tokenizer.vocabulary_size))]
-
-    @cached_property
-    def grammars(self) -> Grammars:
-        from assay.llm.grammar import Grammars
-
-        return Grammars(self.tokenizer)
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        if self._tokenizer is None:
-            raise RequestError("an engine without a tokenizer", want="requests in tokens alone", got="text")
-        return self._tokenizer
 
 
 class Controls:
     """The logit processors of one request."""
 
     def __init__(
-        self, sampling: Sampling, prompt: list[int], vocabulary: int, ends: Collection[int], texts: Texts
+        self,
+        sampling: Sampling,
+        prompt: list[int],
+        vocabulary: int,
+        ends: Collection[int],
+        tokenizer: Tokenizer | None,
     ) -> None:
         """Raises RequestError for a token that there isn't, and a constraint that can't be kept."""
         self._counts = np.full(vocabulary, -1, np.int32)
@@ -66,11 +42,15 @@ class Controls:
         for token in (token for word in sampling.bad_words if not isinstance(word, str) for token in word):
             integer("bad_words", token, 0, vocabulary - 1)
         spelled = any(isinstance(word, str) for word in sampling.bad_words)
-        self._bad = BadWords(sampling.bad_words, texts.pieces if spelled else ())
+        if tokenizer is None and (spelled or sampling.constraint):
+            raise RequestError("an engine without a tokenizer", want="requests in tokens alone", got="text")
+        self._bad = BadWords(sampling.bad_words, tokenizer.pieces if tokenizer and spelled else ())
         self._biases[self._bad.always] = -np.inf
         self._ends, self._least = list(ends), sampling.min_tokens
         self._begin = self._read = len(prompt)
-        self._matcher = texts.grammars.matcher(*sampling.constraint) if sampling.constraint else None
+        self._matcher = None
+        if tokenizer and sampling.constraint:
+            self._matcher = tokenizer.grammars.matcher(*sampling.constraint)
         self.error: RequestError | None = None
         """Why nothing can be drawn."""
 
@@ -111,29 +91,21 @@ class Controls:
 
 
 def controls(
-    sampling: Sampling, prompt: list[int], vocabulary: int, ends: Collection[int], texts: Texts
+    sampling: Sampling,
+    prompt: list[int],
+    vocabulary: int,
+    ends: Collection[int],
+    tokenizer: Tokenizer | None,
 ) -> Controls | None:
     """The request's, or None when it asks for nothing of the kind. Raises RequestError."""
-    if not any((
-        sampling.repetition_penalty != 1, sampling.presence_penalty, sampling.frequency_penalty,
-        sampling.logit_bias, sampling.bad_words, sampling.min_tokens, sampling.constraint,
-    )):  # fmt: skip
-        return None
-    return Controls(sampling, prompt, vocabulary, ends, texts)
-
-
-@cache
-def _nothing(vocabulary: int) -> dict[str, NDArray[np.generic]]:
-    """What steps have in which no row asks for anything."""
-    return _stacked((), vocabulary)
+    penalties = sampling.presence_penalty or sampling.frequency_penalty or sampling.repetition_penalty != 1
+    tokens = sampling.logit_bias or sampling.bad_words or sampling.min_tokens or sampling.constraint
+    asked = penalties or tokens
+    return Controls(sampling, prompt, vocabulary, ends, tokenizer) if asked else None
 
 
 def stacked(rows: Items[Row], vocabulary: int) -> dict[str, NDArray[np.generic]]:
     """The rows as inputs of the graph."""
-    return _stacked(rows, vocabulary) if rows else _nothing(vocabulary)
-
-
-def _stacked(rows: Items[Row], vocabulary: int) -> dict[str, NDArray[np.generic]]:
     wide = (len(rows), vocabulary)
     return {
         "adjust.counts": np.array([counts for counts, _, _ in rows], np.int32).reshape(wide),

@@ -12,17 +12,19 @@ _PRIVATE = range(0xF0000, 0x10FFFE)
 """Code points that stand for the names of control tokens while the template is rendered."""
 
 
-def encode(messages: Sequence[Message], template: ChatTemplate, tokenizer: Tokenizer) -> list[int]:
+def encode(
+    messages: Sequence[Message], template: ChatTemplate, tokenizer: Tokenizer, most: int | None = None
+) -> list[int]:
     """The tokens of `messages` through the chat template, ready for the model's answer.
 
     The name of a control token that the template writes is that token; inside a message it is text like any
-    other. Raises RequestError for messages that aren't sound.
+    other. Raises RequestError for messages that aren't sound, or have more than `most` tokens anyhow.
     """
     messages = checked(messages)
     names = sorted(tokenizer.control, key=lambda name: (-len(name), name))
     pattern = re.compile("|".join(map(re.escape, names)) or r"(?!)")
     if not any(pattern.search(value) for message in messages for value in message.values()):
-        return tokenizer.encode(template.render(messages), special=True)
+        return tokenizer.encode(template.render(messages), special=True, most=most)
     typed = {character for message in messages for value in message.values() for character in value}
     free = (code for code in _PRIVATE if chr(code) not in typed)
     stand_in = {name: chr(code) for name, code in zip(names, free, strict=False)}
@@ -35,7 +37,7 @@ def encode(messages: Sequence[Message], template: ChatTemplate, tokenizer: Token
     rendered = template.render(hidden)
     at = 0
     for found in pattern.finditer(rendered):
-        tokens += tokenizer.encode(rendered[at : found.start()].translate(restored))
+        tokens += tokenizer.encode(rendered[at : found.start()].translate(restored), most=most)
         tokens += tokenizer.encode(found.group(), special=True)
         at = found.end()
-    return tokens + tokenizer.encode(rendered[at:].translate(restored))
+    return tokens + tokenizer.encode(rendered[at:].translate(restored), most=most)

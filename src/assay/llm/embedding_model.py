@@ -86,7 +86,8 @@ class EmbeddingModel(Loaded):
     def _tokens(self, text: str, place: str, truncate: bool) -> list[int]:
         tokenizer, most = self.tokenizer, self.longest
         with within(place):
-            tokens = tokenizer.encode(text, bos=tokenizer.adds_bos, eos=tokenizer.adds_eos)
+            bos, eos = tokenizer.adds_bos, tokenizer.adds_eos
+            tokens = tokenizer.encode(text, bos=bos, eos=eos, most=None if truncate else most)
         if truncate and len(tokens) > most:
             tokens = tokens[: most - 1] + tokens[-1:] if tokenizer.adds_eos else tokens[:most]
         if not 0 < len(tokens) <= most:

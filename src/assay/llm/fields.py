@@ -1,4 +1,4 @@
-"""Fields that callers fill in, held to their ranges."""
+"""Fields that callers fill in, held to their types and ranges."""
 
 from __future__ import annotations
 
@@ -9,20 +9,42 @@ import numpy as np
 from assay.errors import RequestError, shown
 
 
+def refused(name: str, want: str, got: object, hint: str = "") -> RequestError:
+    """The error of a field with another value than it may have."""
+    return RequestError("a field is out of range", place=name, want=want, got=shown(got), hint=hint)
+
+
 def integer(name: str, value: object, low: int, high: int) -> None:
     """Raises RequestError, naming the field, unless `value` is an int from `low` to `high`. A bool isn't."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise RequestError(
-            "a field is out of range", place=name, want=f"an integer from {low} to {high}", got=shown(value)
-        )
+        raise refused(name, f"an integer from {low} to {high}", value)
 
 
 def number(name: str, value: object, low: float, high: float, *, above: bool = False) -> None:
     """Raises RequestError, naming the field, unless `value` is a number from (or `above`) `low` to `high`."""
     fits = isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
     if not fits or (above and value == low):
-        wanted = f"a number {'above' if above else 'from'} {low:g} {'and up to' if above else 'to'} {high:g}"
-        raise RequestError("a field is out of range", place=name, want=wanted, got=shown(value))
+        wanted = f"{'above' if above else 'from'} {low:g} {'and up to' if above else 'to'} {high:g}"
+        raise refused(name, f"a number {wanted}", value)
+
+
+def flag(name: str, value: object) -> None:
+    """Raises RequestError, naming the field, unless `value` is a bool."""
+    if not isinstance(value, bool):
+        raise refused(name, "True or False", value)
+
+
+def text(name: str, value: object, hint: str = "") -> str:
+    """A string that UTF-8 can write. Raises RequestError, naming the field, or the character, for others."""
+    if not isinstance(value, str):
+        got = "nothing" if value is None else type(value).__name__
+        raise RequestError("not text", place=name, want="a string", got=got, hint=hint)
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        place, got = f"{name}[{error.start}]", repr(value[error.start])
+        raise RequestError("not Unicode text", place=place, want="no surrogates", got=got) from None
+    return value
 
 
 def token_ids(

@@ -11,11 +11,11 @@ import tokenizers
 from assay.errors import FormatError
 from assay.formats.files import member, opened, read_at
 from assay.formats.strict_json import read_json
-from assay.llm.spelling import BYTE_TOKEN, SPACE, byte_level, sentence_piece, word_piece
+from assay.formats.tensors import quoted
+from assay.llm.spelling import BYTE_TOKENS, SPACE, byte_level, sentence_piece, word_piece
 from assay.llm.template import LONGEST_SOURCE
-from assay.llm.tokenizer import Tokenizer
+from assay.llm.tokenizer import BYTE, CONTROL, NORMAL, UNUSED, USER_DEFINED, Tokenizer
 from assay.llm.tokenizer_json import Fields, TokenizerJson
-from assay.llm.vocabulary import BYTE, CONTROL, NORMAL, UNUSED, USER_DEFINED, Vocabulary
 
 CONFIG_LIMIT = 1 << 20
 """Bytes of config.json and its like."""
@@ -37,10 +37,7 @@ class FolderTokenizer:
 
     def tokenizer(self) -> Tokenizer:
         """The tokenizer, once with all named tokens and once with those alone that users may write."""
-        special = self._json.special()
-        return Tokenizer(self._vocabulary(special), self._json.plain(), special)
-
-    def _vocabulary(self, special: tokenizers.Tokenizer) -> Vocabulary:
+        plain, special = self._json.readings()
         ids: dict[str, int] = special.get_vocab(with_added_tokens=True)
         count = max(ids.values(), default=-1) + 1
         if not 0 < count <= self._rows or len(set(ids.values())) < len(ids):
@@ -48,25 +45,23 @@ class FolderTokenizer:
             raise self._json.error("model › vocab", want, f"{len(ids):,} tokens, ids to {count - 1:,}")
         tokens = [""] * self._rows
         kinds = [UNUSED] * self._rows
-        in_bytes = bool(self._json.model.get("byte_fallback"))
+        in_bytes = BYTE_TOKENS if self._json.model.get("byte_fallback") else ()
         for text, number in ids.items():
             tokens[number] = text
-            kinds[number] = BYTE if in_bytes and BYTE_TOKEN.fullmatch(text) else NORMAL
-        names: dict[bool, list[str]] = {True: [], False: []}
+            kinds[number] = BYTE if text in in_bytes else NORMAL
         for token in self._json.added:
             text = str(token["content"])
             if ids[text] != token["id"]:
                 raise self._json.error("added_tokens", f"{ids[text]}, the id of {text!r}", token["id"])
             kinds[ids[text]] = CONTROL if token["special"] else USER_DEFINED
-            names[bool(token["special"])].append(text)
         spelling, space_prefix = self._spelling()
         first, last = self._around(special)
         bos, eos = self._named("bos_token", ids), self._named("eos_token", ids)
-        return Vocabulary(
-            tokens=tokens, kinds=bytes(kinds), ids=ids, control=names[True], user_defined=names[False],
-            spelling=spelling, space_prefix=space_prefix, bos_id=bos if first is None else first, eos_id=eos,
-            closing_id=eos if last is None else last, end_ids=self._ends(eos),
-            adds_bos=first is not None, adds_eos=last is not None,
+        return Tokenizer(
+            tokens=tokens, kinds=bytes(kinds), ids=ids, spelling=spelling, plain=plain, special=special,
+            bos_id=bos if first is None else first, eos_id=eos, closing_id=eos if last is None else last,
+            end_ids=self._ends(eos), adds_bos=first is not None, adds_eos=last is not None,
+            space_prefix=space_prefix, shrinks=self._json.shrinks(),
         )  # fmt: skip
 
     def _around(self, special: tokenizers.Tokenizer) -> tuple[int | None, int | None]:
@@ -130,12 +125,15 @@ def chat_template(folder: Path) -> str | None:
         except UnicodeDecodeError as error:
             place = f"{folder} › chat_template.jinja"
             raise FormatError("not text", place=place, want="UTF-8", got=str(error)) from None
+    place = f"{folder} › tokenizer_config.json › chat_template"
     value = _optional(folder, "tokenizer_config.json").get("chat_template")
     if isinstance(value, list):
-        named = [each for each in value if isinstance(each, dict) and each.get("name") == "default"]
-        value = named[0].get("template") if named else None
-    if value is not None and not isinstance(value, str):
-        place = f"{folder} › tokenizer_config.json › chat_template"
+        named = {str(each.get("name")): each.get("template") for each in value if isinstance(each, dict)}
+        if len(named) != 1 and "default" not in named:
+            want, got = "a single one, or one that is named default", quoted(", ".join(named))
+            raise FormatError("no chat template to choose", place=place, want=want, got=got)
+        value = named.get("default", next(iter(named.values()))) or {}
+    if not isinstance(value, str | None):
         raise FormatError("bad chat template", place=place, want="a string", got=type(value).__name__)
     return value
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from assay.errors import RequestError
 from assay.graph.graph import Graph
-from assay.llm import conversation, session
+from assay.llm import conversation, fields, session
 from assay.llm.answer import Answer, Completion
 from assay.llm.engine import Engine
 from assay.llm.identity import Identity
@@ -147,18 +147,18 @@ class LanguageModel(Loaded):
         return self._prompt_tokens(prompt) if isinstance(prompt, str) else self._chat_tokens(prompt)
 
     def _prompt_tokens(self, prompt: str) -> list[int]:
-        if not isinstance(prompt, str):
-            hint = "chat() takes messages" if isinstance(prompt, list | tuple) else ""
-            got = type(prompt).__name__
-            raise RequestError("text is wanted", place="prompt", want="a string", got=got, hint=hint)
-        return self.tokenizer.encode(prompt, bos=self.tokenizer.adds_bos, eos=self.tokenizer.adds_eos)
+        fields.text(
+            "prompt", prompt, hint="chat() takes messages" if isinstance(prompt, list | tuple) else ""
+        )
+        bos, eos = self.tokenizer.adds_bos, self.tokenizer.adds_eos
+        return self.tokenizer.encode(prompt, bos=bos, eos=eos, most=self.context)
 
     def _chat_tokens(self, messages: Items[Message]) -> list[int]:
         if self.template is None:
             raise RequestError(
                 "this model has no chat template", place="messages", hint="give it a prompt instead"
             )
-        return conversation.encode(messages, self.template, self.tokenizer)
+        return conversation.encode(messages, self.template, self.tokenizer, self.context)
 
     def _admit(self, tokens: list[int], sampling: Sampling) -> Answer:
         with self._engine_alone() as engine:

@@ -9,7 +9,7 @@ from pathlib import Path
 from assay.errors import RequestError, shown
 from assay.formats.rounding import QUANTISERS
 from assay.kernels.sizes import POSITIONS
-from assay.llm.fields import integer
+from assay.llm.fields import flag, integer
 
 ACTIVATIONS = ("int8", "float32")
 MOST_CACHED = (1 << 31) - (1 << 16)
@@ -57,6 +57,4 @@ class Options:
             want = "names, each with its folder"
             raise RequestError("no adapters", place="adapters", want=want, got=shown(self.adapters))
         for name in ("guesses", "prefix_cache"):
-            if type(value := getattr(self, name)) is not bool:
-                got = shown(value)
-                raise RequestError("not a truth value", place=name, want="True or False", got=got)
+            flag(name, getattr(self, name))

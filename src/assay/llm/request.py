@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypedDict
 
-from assay.errors import RequestError, shown
 from assay.kernels.sizes import MOST_TOP
-from assay.llm.fields import integer, number
+from assay.llm.fields import flag, integer, number, refused
 from assay.llm.stops import LONGEST, StopStrings
 
 SEEDS = 2**63
@@ -69,13 +68,13 @@ class Sampling:
         integer("min_tokens", self.min_tokens, 0, self.max_tokens or 2**31 - 1)
         integer("top_logprobs", self.top_logprobs, 0, MOST_TOP)
         integer("n", self.n, 1, MOST_CHOICES)
+        flag("ignore_eos", self.ignore_eos)
         for name, (low, high, above) in RANGES.items():
             number(name, getattr(self, name), low, high, above=above)
         if self.seed is not None:
             integer("seed", self.seed, 0, SEEDS - 1)
         if not isinstance(self.logit_bias, Mapping):
-            got = shown(self.logit_bias)
-            raise RequestError("no biases", place="logit_bias", want="token ids to numbers", got=got)
+            raise refused("logit_bias", "token ids to numbers", self.logit_bias)
         for token, bias in self.logit_bias.items():
             integer("logit_bias", token, 0, 2**31 - 1)
             number(f"logit_bias[{token}]", bias, -BIAS, BIAS)
@@ -88,12 +87,11 @@ class Sampling:
         given = [name for name in CONSTRAINTS if getattr(self, name) is not None]
         for name in given:
             if not isinstance(getattr(self, name), str) or not getattr(self, name):
-                raise _bad(name, "a text", getattr(self, name))
+                raise refused(name, "a text", getattr(self, name))
         others = [name for name in ("bad_words", "min_tokens", "ignore_eos") if getattr(self, name)]
         if len(given) > bool(given) or (given and others):
-            raise _bad([*given, *others][1], f"nothing beside {given[0]}: together they may leave no token")
-        if not isinstance(self.ignore_eos, bool):
-            raise _bad("ignore_eos", "a bool", self.ignore_eos)
+            want = f"nothing beside {given[0]}: together they may leave no token"
+            raise refused([*given, *others][1], want, getattr(self, [*given, *others][1]))
 
     @property
     def constraint(self) -> tuple[str, str] | None:
@@ -102,25 +100,21 @@ class Sampling:
         return next((pair for pair in given if pair[1] is not None), None)
 
 
-def _bad(place: str, want: str, got: object = "both") -> RequestError:
-    return RequestError("a field has no such value", place=place, want=want, got=shown(got))
-
-
 def _written(schema: Mapping[str, object]) -> str:
     try:
         return json.dumps(schema, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise _bad("json_schema", "what JSON can hold", str(error)) from None
+        raise refused("json_schema", "what JSON can hold", str(error)) from None
 
 
 def _bad_words(words: object) -> tuple[str | tuple[int, ...], ...]:
     want = f"at most {MOST_WORDS} texts, or lists of tokens"
     if not isinstance(words, list | tuple) or len(words) > MOST_WORDS:
-        raise _bad("bad_words", want, words)
+        raise refused("bad_words", want, words)
     for word in words:
         whole = isinstance(word, list | tuple) and all(type(token) is int for token in word)
         if not word or not (isinstance(word, str) or whole) or len(word) > LONGEST:
-            raise _bad("bad_words", want, word)
+            raise refused("bad_words", want, word)
     return tuple(word if isinstance(word, str) else tuple(word) for word in words)
 
 

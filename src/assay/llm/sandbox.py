@@ -14,15 +14,16 @@ from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, V
 from itertools import chain
 
 from jinja2 import Undefined, filters, nodes, pass_context
-from jinja2.ext import LoopControlExtension
+from jinja2.ext import Extension, LoopControlExtension
+from jinja2.parser import Parser
 from jinja2.runtime import BlockReference, Context, LoopContext, TemplateReference
 from jinja2.sandbox import ImmutableSandboxedEnvironment, safe_range
 from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
-from assay.errors import FormatError, RequestError
+from assay.errors import RequestError
+from assay.llm.template import refuse
 
-PLACE = "tokenizer.chat_template"
 STEP = 16  # what a loop step or an element costs, in characters
 CALL = 4 * STEP
 
@@ -35,12 +36,12 @@ _SHORTENING = (
     *("isdigit", "isalpha", "isalnum", "isspace", "isupper", "islower", "isnumeric", "isdecimal"),
 )
 _SPLITTING = ("split", "rsplit", "splitlines")
-_METHODS: tuple[tuple[type, frozenset[str]], ...] = (
-    (str, frozenset((*_SHORTENING, *_SPLITTING, "replace", "join"))),
-    (dict, frozenset(("get", "items", "keys", "values"))),
-    (list, frozenset(("index", "count"))),
-    (tuple, frozenset(("index", "count"))),
-)
+_METHODS: dict[type, tuple[str, ...]] = {
+    str: (*_SHORTENING, *_SPLITTING, "replace", "join"),
+    dict: ("get", "items", "keys", "values"),
+    list: ("index", "count"),
+    tuple: ("index", "count"),
+}
 _RUNTIME = (LoopContext, Namespace, TemplateReference, BlockReference)
 # jinja2's own filters that are kept, by what they are given before the value.
 _PLAIN = (
@@ -51,20 +52,15 @@ _WITH_ENVIRONMENT = ("first", "last", "sort", "unique", "min", "max")
 _WITH_CONTEXT = ("map", "select", "reject", "selectattr", "rejectattr")
 
 
-def refuse(rule: str, *, want: str = "", got: str = "") -> FormatError:
-    """The error of a template that can't be used."""
-    return FormatError(rule, place=PLACE, want=want, got=got)
-
-
 class MeteredEnvironment(ImmutableSandboxedEnvironment):
     """Compiles templates to metered ones. `budget` is set before each render; one thread at a time."""
 
     intercepted_binops = frozenset(("+", "-", "*", "/", "//", "**", "%"))
 
     def __init__(self) -> None:
-        super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[LoopControlExtension])
+        super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[LoopControlExtension, _Generation])
         self.budget = 0
-        self.finalize = pass_context(lambda context, value: self._text(value))
+        self.finalize = pass_context(lambda _, value: self._text(value))
         self.globals = {
             "range": safe_range,
             "namespace": Namespace,
@@ -95,7 +91,7 @@ class MeteredEnvironment(ImmutableSandboxedEnvironment):
 
     def is_safe_attribute(self, obj: object, attr: str, value: object) -> bool:
         """Only what a template needs: methods listed here, and what jinja2's loops and namespaces have."""
-        for kind, names in _METHODS:
+        for kind, names in _METHODS.items():
             if isinstance(obj, kind):
                 return attr in names
         return isinstance(obj, _RUNTIME) and super().is_safe_attribute(obj, attr, value)
@@ -154,12 +150,7 @@ class MeteredEnvironment(ImmutableSandboxedEnvironment):
 
     def _made(self, value: object) -> object:
         """`value`, paid for with all that is in it, as often as it is."""
-        if isinstance(value, str):
-            self._spend(STEP + len(value))
-            return value
-        if not isinstance(value, (dict, *_SEQUENCES)):
-            return value
-        pending: list[object] = [value]
+        pending = [value] if isinstance(value, (str, dict, *_SEQUENCES)) else []
         while pending:
             item = pending.pop()
             if isinstance(item, dict):
@@ -167,18 +158,16 @@ class MeteredEnvironment(ImmutableSandboxedEnvironment):
             elif isinstance(item, _SEQUENCES):
                 pending.extend(item)
             elif not isinstance(item, (str, *_SCALARS)):
-                raise refuse(
-                    "a chat template with odd lists", want="strings and numbers", got=type(item).__name__
-                )
-            self._spend(STEP + (len(item) if isinstance(item, str) else 0))
+                got = type(item).__name__
+                raise refuse("a chat template with odd lists", want="strings and numbers", got=got)
+            self._spend(self._size(item) if isinstance(item, str) else STEP)
         return value
 
     def _text(self, value: object) -> str:
         """What `value` prints as, paid for."""
         if not isinstance(value, (str, dict, *_SEQUENCES, *_SCALARS)):
-            raise refuse(
-                "a chat template that prints an object", want="text, numbers, lists", got=type(value).__name__
-            )
+            want, got = "text, numbers, lists", type(value).__name__
+            raise refuse("a chat template that prints an object", want=want, got=got)
         return str(self._made(value))
 
     def _counted(self, value: Iterable[object]) -> Iterator[object]:
@@ -220,51 +209,44 @@ class MeteredEnvironment(ImmutableSandboxedEnvironment):
         return metered
 
 
+class _Generation(Extension):
+    """`{% generation %}` around what a model answered, which training asks for: it changes nothing."""
+
+    tags = {"generation"}  # noqa: RUF012
+
+    def parse(self, parser: Parser) -> nodes.Node:
+        line = next(parser.stream).lineno
+        return nodes.Scope(parser.parse_statements(("name:endgeneration",), drop_needle=True), lineno=line)
+
+
 class _Metering(NodeTransformer):
     """Puts the meter into a syntax tree, as filters whose names no template can spell."""
 
     SPEND, SEEN, MADE, CONCAT = "meter spend", "meter seen", "meter made", "meter concat"
 
-    def visit_For(self, node: nodes.For) -> nodes.Node:
-        text = sum(len(data.data) for data in node.find_all(nodes.TemplateData))
-        self.generic_visit(node)
-        node.body.insert(0, nodes.ExprStmt(_filter(self.SPEND, nodes.Const(STEP + text))))
-        if node.test is not None:
-            node.test = nodes.And(_filter(self.SPEND, nodes.Const(STEP)), node.test)
+    def generic_visit(self, node: nodes.Node, *args: object, **kwargs: object) -> nodes.Node:
+        """The node, metered from the inside out."""
+        super().generic_visit(node)
+        if isinstance(node, nodes.ScopedEvalContextModifier):
+            raise refuse("a chat template that escapes HTML", want="no {% autoescape %}")
+        if isinstance(node, nodes.For):
+            text = sum(len(data.data) for data in node.find_all(nodes.TemplateData))
+            node.body.insert(0, nodes.ExprStmt(_filter(self.SPEND, nodes.Const(STEP + text))))
+            if node.test is not None:
+                node.test = nodes.And(_filter(self.SPEND, nodes.Const(STEP)), node.test)
+        elif isinstance(node, nodes.Compare | nodes.Operand):
+            node.expr = _filter(self.SEEN, node.expr)
+        elif isinstance(node, nodes.Test):
+            node.node = _filter(self.SEEN, node.node)
+        elif isinstance(node, nodes.Concat):
+            return _filter(self.CONCAT, *node.nodes)
+        elif (
+            isinstance(node, nodes.List | nodes.Dict)
+            or (isinstance(node, nodes.Tuple) and node.ctx == "load")
+            or (isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Slice))
+        ):
+            return _filter(self.MADE, node)
         return node
-
-    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
-        self.generic_visit(node)
-        return _filter(self.CONCAT, *node.nodes)
-
-    def visit_Compare(self, node: nodes.Compare) -> nodes.Node:
-        self.generic_visit(node)
-        node.expr = _filter(self.SEEN, node.expr)
-        for operand in node.ops:
-            operand.expr = _filter(self.SEEN, operand.expr)
-        return node
-
-    def visit_Test(self, node: nodes.Test) -> nodes.Node:
-        self.generic_visit(node)
-        node.node = _filter(self.SEEN, node.node)
-        return node
-
-    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:
-        self.generic_visit(node)
-        return _filter(self.MADE, node) if isinstance(node.arg, nodes.Slice) else node
-
-    def visit_List(self, node: nodes.List) -> nodes.Node:
-        self.generic_visit(node)
-        return _filter(self.MADE, node)
-
-    visit_Dict = visit_List
-
-    def visit_Tuple(self, node: nodes.Tuple) -> nodes.Node:
-        self.generic_visit(node)
-        return _filter(self.MADE, node) if node.ctx == "load" else node
-
-    def visit_ScopedEvalContextModifier(self, node: nodes.Node) -> nodes.Node:
-        raise refuse("a chat template that escapes HTML", want="no {% autoescape %}")
 
 
 def _filter(name: str, value: nodes.Expr, *args: nodes.Expr) -> nodes.Filter:
@@ -277,6 +259,5 @@ def _raise_exception(message: object) -> None:
 
 def _strftime_now(layout: object) -> None:
     rule, want = "a chat template that asks for the date", "output that depends on nothing but the messages"
-    got = f"strftime_now({str(layout)[:100]!r})"
     hint = "write the date into the system message, and use a template without strftime_now"
-    raise FormatError(rule, place=PLACE, want=want, got=got, hint=hint)
+    raise refuse(rule, want=want, got=f"strftime_now({str(layout)[:100]!r})", hint=hint)

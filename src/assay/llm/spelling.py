@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
-
-def _byte_alphabet() -> dict[int, int]:
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in printable]
-    return {byte: byte for byte in printable} | {256 + n: byte for n, byte in enumerate(others)}
-
-
-BYTES = _byte_alphabet()
+_PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+_OTHERS = [byte for byte in range(256) if byte not in _PRINTABLE]
+BYTES = dict(zip([*_PRINTABLE, *range(256, 324)], [*_PRINTABLE, *_OTHERS], strict=True))
 """GPT-2's alphabet, character to byte: printable Latin-1 stands for itself, the rest counts up from 256."""
 
 _TO_BYTES = dict.fromkeys(range(0x100), 0xFFFF) | BYTES
@@ -40,5 +33,5 @@ def word_piece(token: str) -> bytes:
     return token.encode() if token in ".?!," else b" " + token.encode()
 
 
-BYTE_TOKEN = re.compile(r"<0x[0-9A-F]{2}>")
-"""SentencePiece's token of a byte that no piece spells."""
+BYTE_TOKENS = {f"<0x{byte:02X}>": byte for byte in range(256)}
+"""SentencePiece's tokens of the bytes that no piece spells."""

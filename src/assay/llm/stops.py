@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from assay.errors import RequestError, shown
+from assay.llm.fields import refused
 
 MOST = 16  # stop strings of one request
 LONGEST = 256  # characters of one stop string
@@ -20,21 +20,10 @@ class StopStrings:
     def __init__(self, stops: Sequence[str]) -> None:
         """Raises RequestError naming the `stop[n]` that isn't a string of 1 to `LONGEST` characters."""
         if not isinstance(stops, list | tuple) or len(stops) > MOST:
-            raise RequestError(
-                "bad stop strings",
-                place="stop",
-                want=f"a list of at most {MOST} strings",
-                got=f"{len(stops)} of them" if isinstance(stops, list | tuple) else shown(stops),
-                hint=f"stop=[{stops!r}]" if isinstance(stops, str) else "",
-            )
+            raise refused("stop", f"a list of at most {MOST} strings", stops)
         for number, stop in enumerate(stops):
             if not isinstance(stop, str) or not 0 < len(stop) <= LONGEST:
-                raise RequestError(
-                    "a bad stop string",
-                    place=f"stop[{number}]",
-                    want=f"1 to {LONGEST} characters",
-                    got=f"{len(stop):,} characters" if isinstance(stop, str) else type(stop).__name__,
-                )
+                raise refused(f"stop[{number}]", f"1 to {LONGEST} characters", stop)
         self._stops = tuple(stops)
         self._held = ""
         self.stopped = False

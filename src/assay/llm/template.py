@@ -6,6 +6,7 @@ import threading
 from collections.abc import Sequence
 
 from assay.errors import AssayError, FormatError, RequestError, shown
+from assay.llm.fields import text
 
 LONGEST_SOURCE = 1 << 16  # characters of a template
 # What a template may do and make, in characters; a loop step is 16 of them (see sandbox.py).
@@ -37,8 +38,7 @@ class ChatTemplate:
 
         if not isinstance(source, str) or len(source) > LONGEST_SOURCE:
             got = f"{len(source):,} characters" if isinstance(source, str) else type(source).__name__
-            raise sandbox.refuse("bad chat template", want=f"at most {LONGEST_SOURCE:,} characters", got=got)
-        self._place = sandbox.PLACE
+            raise refuse("bad chat template", want=f"at most {LONGEST_SOURCE:,} characters", got=got)
         self._environment = sandbox.MeteredEnvironment()
         self._lock = threading.Lock()
         self._tokens = {"bos_token": bos, "eos_token": eos}
@@ -46,13 +46,13 @@ class ChatTemplate:
             self._template = self._environment.from_string(source)
             probe = self.render(_PROBE)
         except RequestError as error:
-            raise sandbox.refuse("the chat template refuses a plain conversation", got=error.got) from error
+            raise refuse("the chat template refuses a plain conversation", got=error.got) from error
         except AssayError:
             raise
         except Exception as error:  # jinja2's own errors, and Python's on the code that jinja2 makes
-            raise self._failed("a chat template that doesn't compile", error) from error
+            raise _failed("a chat template that doesn't compile", error) from error
         if _PROBE[-1]["content"] not in probe:
-            raise sandbox.refuse("the chat template leaves out messages", want="what the user said last")
+            raise refuse("the chat template leaves out messages", want="what the user said last")
 
     def render(self, messages: Sequence[Message], add_generation_prompt: bool = True) -> str:
         """The text of `messages`, ended with the beginning of an answer if `add_generation_prompt`.
@@ -77,12 +77,17 @@ class ChatTemplate:
             except AssayError:
                 raise
             except Exception as error:  # whatever the template's operations raise
-                raise self._failed("the chat template fails on these messages", error) from error
+                raise _failed("the chat template fails on these messages", error) from error
 
-    def _failed(self, rule: str, error: Exception) -> FormatError:
-        line = getattr(error, "lineno", None)
-        got = f"{f'line {line}: ' if line else ''}{type(error).__name__}: {error}"
-        return FormatError(rule, place=self._place, got=got[:500])
+
+def refuse(rule: str, *, want: str = "", got: str = "", hint: str = "") -> FormatError:
+    """The error of a template that can't be used."""
+    return FormatError(rule, place="tokenizer.chat_template", want=want, got=got, hint=hint)
+
+
+def _failed(rule: str, error: Exception) -> FormatError:
+    line = getattr(error, "lineno", None)
+    return refuse(rule, got=f"{f'line {line}: ' if line else ''}{type(error).__name__}: {error}"[:500])
 
 
 def checked(messages: Sequence[Message]) -> list[Message]:
@@ -103,19 +108,8 @@ def checked(messages: Sequence[Message]) -> list[Message]:
             if key not in ("role", "content"):
                 raise RequestError("an unknown field", place=f"{place}.{key}", want="role, content")
         for key in ("role", "content"):
-            _check_text(f"{place}.{key}", message.get(key))
+            text(f"{place}.{key}", message.get(key))
         if message["role"] not in ROLES:
             got = shown(message["role"])
             raise RequestError("no such role", place=f"{place}.role", want=", ".join(ROLES), got=got)
     return [dict(message) for message in messages]
-
-
-def _check_text(place: str, value: object) -> None:
-    if not isinstance(value, str):
-        got = "nothing" if value is None else type(value).__name__
-        raise RequestError("not text", place=place, want="a string", got=got)
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        got = repr(value[error.start])
-        raise RequestError("not Unicode text", place=place, want="no surrogates", got=got) from error

@@ -3,62 +3,108 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping
-from typing import Self
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import tokenizers
 
-from assay.errors import RequestError
-from assay.llm import gguf_tokenizer
-from assay.llm.vocabulary import BYTE, NORMAL, USER_DEFINED, Vocabulary
+from assay.errors import RequestError, shown
+from assay.llm import fields
+from assay.llm.spelling import BYTE_TOKENS, BYTES, byte_level
+
+if TYPE_CHECKING:
+    from assay.llm.grammar import Grammars
+
+# What a token is, by the numbers that GGUF gives it. NORMAL ones are spelled as the vocabulary does, BYTE
+# ones are <0x00> to <0xFF>; the others are their own text.
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Tokenizer:
     """Token ids run from 0 to `vocabulary_size` - 1. Nothing changes after construction: threads may share.
 
+    `tokens[id]` and `kinds[id]`; `spelling` gives a normal token's bytes. `plain` and `special` are the
+    library's readings of a text, without the control tokens' names and with them.
+
     `bos_id` begins a text and `closing_id` closes one (None: there is none); `adds_bos` and `adds_eos` say
     whether the model wants them there. `eos_id` is what chat templates write for the end of a text
-    (None: nothing); any of `end_ids` ends an answer. `control` has the names of the control tokens.
+    (None: nothing); any of `end_ids`, `eos_id` among them, ends an answer. `space_prefix` says that a text
+    begins with a space that nobody wrote. `shrinks`: of a text, spaces aside, so many bytes at most become
+    one of a token's name; 0 where there is no telling.
     """
 
-    def __init__(
-        self, vocabulary: Vocabulary, plain: tokenizers.Tokenizer, special: tokenizers.Tokenizer
-    ) -> None:
-        """`special` finds all named tokens in a text, `plain` only those that users define."""
-        self._vocabulary, self._plain, self._special = vocabulary, plain, special
-        self.control = tuple(vocabulary.control)
-        self.vocabulary_size = len(vocabulary.tokens)
-        self.bos_id = vocabulary.bos_id
-        self.closing_id = vocabulary.closing_id
-        self.adds_bos, self.adds_eos = vocabulary.adds_bos, vocabulary.adds_eos
-        self.eos_id = vocabulary.eos_id
-        self.end_ids = vocabulary.end_ids
-        self.space_prefix = vocabulary.space_prefix
+    tokens: list[str]
+    kinds: bytes
+    ids: dict[str, int]
+    spelling: Callable[[str], bytes]
+    plain: tokenizers.Tokenizer
+    special: tokenizers.Tokenizer
+    bos_id: int | None
+    eos_id: int | None
+    closing_id: int | None
+    end_ids: frozenset[int]
+    adds_bos: bool
+    adds_eos: bool
+    space_prefix: bool
+    shrinks: int
 
-    @classmethod
-    def from_gguf(cls, metadata: Mapping[str, object]) -> Self:
+    @staticmethod
+    def from_gguf(metadata: Mapping[str, object]) -> Tokenizer:
         """The tokenizer that a GGUF file's metadata describes. Raises FormatError, which names the key."""
-        return cls(*gguf_tokenizer.read(metadata))
+        from assay.llm import gguf_tokenizer
 
-    def encode(self, text: str, *, special: bool = False, bos: bool = False, eos: bool = False) -> list[int]:
+        return gguf_tokenizer.read(metadata)
+
+    @property
+    def vocabulary_size(self) -> int:
+        return len(self.tokens)
+
+    @cached_property
+    def control(self) -> tuple[str, ...]:
+        """The names of the control tokens."""
+        pairs = zip(self.tokens, self.kinds, strict=True)
+        return tuple(token for token, kind in pairs if kind in (UNKNOWN, CONTROL))
+
+    @cached_property
+    def pieces(self) -> list[bytes]:
+        """The bytes that each token adds to a text."""
+        return [*map(self.piece, range(self.vocabulary_size))]
+
+    @cached_property
+    def grammars(self) -> Grammars:
+        """What holds answers to a form."""
+        from assay.llm.grammar import Grammars
+
+        return Grammars(self)
+
+    def encode(
+        self,
+        text: str,
+        *,
+        special: bool = False,
+        bos: bool = False,
+        eos: bool = False,
+        most: int | None = None,
+    ) -> list[int]:
         """The token ids of `text`, with `bos_id` before them if `bos` and `closing_id` after them if `eos`.
 
         A control token that is spelled out in the text (`<|im_end|>`) becomes that token only with `special`;
         else it is text like any other. Bytes that a byte-level vocabulary has no token for are left out, as
         they were when the model was trained; other vocabularies have an unknown token for them.
-        Raises RequestError naming the argument.
+        Raises RequestError naming the argument; and, before any work is done, for a text so long that it has
+        more than `most` tokens whatever they are.
         """
-        if not isinstance(text, str):
-            raise RequestError("not text", place="text", want="str", got=type(text).__name__)
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            at = error.start
-            raise RequestError(
-                "not Unicode text", place=f"text[{at}]", want="no surrogates", got=repr(text[at])
-            ) from error
+        fields.text("text", text)
+        for name, value in (("special", special), ("bos", bos), ("eos", eos)):
+            fields.flag(name, value)
+        if most is not None and (least := self._least(text, most)) > most:
+            want, got = f"at most {most} tokens in all", f"at least {least}"
+            raise RequestError("the text is too long", place="text", want=want, got=got, hint="shorten it")
         before, after = _wanted("bos", bos, self.bos_id), _wanted("eos", eos, self.closing_id)
-        parser = self._special if special else self._plain
+        parser = self.special if special else self.plain
         return before + parser.encode(text, add_special_tokens=False).ids + after
 
     def decode(self, tokens: Iterable[int], *, skip_special: bool = True) -> str:
@@ -66,6 +112,9 @@ class Tokenizer:
 
         The space that a vocabulary with `space_prefix` puts before every text is taken away.
         """
+        fields.flag("skip_special", skip_special)
+        if not isinstance(tokens, Iterable):
+            raise fields.refused("tokens", "a list of token ids", tokens)
         pieces = [self.piece(token, skip_special=skip_special) for token in tokens]
         text = b"".join(pieces).decode("utf-8", "replace")
         return text.removeprefix(" ") if self.space_prefix else text
@@ -78,12 +127,12 @@ class Tokenizer:
             number = -1
         if not 0 <= number < self.vocabulary_size:
             want = f"0 to {self.vocabulary_size - 1}"
-            raise RequestError("no such token", place="tokens", want=want, got=repr(token))
-        text, kind = self._vocabulary.tokens[number], self._vocabulary.kinds[number]
+            raise RequestError("no such token", place="tokens", want=want, got=shown(token))
+        text, kind = self.tokens[number], self.kinds[number]
         if kind == NORMAL:
-            return self._vocabulary.spelling(text)
+            return self.spelling(text)
         if kind == BYTE:
-            return bytes.fromhex(text[3:5])  # <0x0A>
+            return bytes((BYTE_TOKENS[text],))
         return b"" if skip_special and kind != USER_DEFINED else text.encode()
 
     def token_bytes(self, token: int) -> bytes:
@@ -91,8 +140,23 @@ class Tokenizer:
         return self.piece(token, skip_special=False)
 
     def id_of(self, token: str) -> int | None:
-        """The id of the token that the vocabulary spells `token`; None when there is none."""
-        return self._vocabulary.ids.get(token)
+        """The id of the token that the vocabulary spells so; None when there is none. Raises RequestError."""
+        return self.ids.get(fields.text("token", token))
+
+    @cached_property
+    def _left_out(self) -> tuple[bytes, int]:
+        """Bytes that may become nothing at all, and the length of the longest token's name in bytes."""
+        missing = [byte for sign, byte in BYTES.items() if chr(sign) not in self.ids]
+        return bytes(missing if self.spelling is byte_level else ()), max(
+            len(token.encode()) for token in self.tokens
+        )
+
+    def _least(self, text: str, most: int) -> int:
+        """A text has at least so many tokens. Spaces don't count, some tokens take any number of them."""
+        if not self.shrinks or len(text) <= most:
+            return 0
+        left_out, longest = self._left_out
+        return len("".join(text.split()).encode().translate(None, left_out)) // (self.shrinks * longest)
 
 
 def _wanted(argument: str, wanted: bool, token: int | None) -> list[int]:

@@ -7,22 +7,35 @@ that double the text again and again, or for random merges.
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Iterator
 
-import tokenizers
+from tokenizers import AddedToken, Tokenizer
 
 from assay.errors import FormatError
 from assay.formats.strict_json import JsonValue
 from assay.formats.tensors import quoted
 from assay.llm.pretokenizers import KNOWN_PATTERNS
-from assay.llm.spelling import SPACE
+from assay.llm.readings import readings
+from assay.llm.spelling import BYTE_TOKENS, SPACE
 
 Fields = dict[str, JsonValue]
 
 _LONGEST_WORD = 200
 """Characters of a word that WordPiece looks at: the time grows with their square."""
 _MOST_STEPS = 16
+_NONE = type(None)
+_MODELS: dict[str, dict[str, tuple[type, ...]]] = {
+    "BPE": {"vocab": (dict,), "merges": (list,), "unk_token": (str, _NONE)}
+    | dict.fromkeys(("fuse_unk", "byte_fallback", "ignore_merges"), (bool, _NONE)),
+    "Unigram": {"vocab": (list,), "unk_id": (int,), "byte_fallback": (bool, _NONE)},
+    "WordPiece": {"vocab": (dict,), "unk_token": (str,), "max_input_chars_per_word": (int, _NONE)},
+}
+"""The fields of each model, and the types that they may have."""
+_FLAGS = ("special", "single_word", "lstrip", "rstrip", "normalized")
+_COMPOSING = {"NFC", "NFD", "NFKC", "NFKD"}
+"""At most 3 bytes are composed into one, and a few letters have a shorter name."""
+_KEEPING = _COMPOSING | {"Prepend", "Metaspace", "ByteLevel", "Digits", "Split"}
+_EMPTY: Fields = {"added_tokens": [], "model": {"type": "BPE", "vocab": {}, "merges": []}}
 
 
 class TokenizerJson:
@@ -36,75 +49,66 @@ class TokenizerJson:
         self._steps("normalizer")
         self.cuts, self.joins = self._steps("pre_tokenizer"), self._steps("decoder")
 
-    def special(self) -> tokenizers.Tokenizer:
-        """The library's reading of the whole file."""
-        return self._read(self._fields)
+    def readings(self) -> tuple[Tokenizer, Tokenizer]:
+        """Of plain text, and of text with special tokens, which also puts what it should around a text."""
+        try:
+            tokens = [
+                AddedToken(str(token["content"]), **{flag: bool(token[flag]) for flag in _FLAGS})
+                for token in self.added
+            ]
+            model = dict[str, object](self.model)
+            for name in ("vocab", "merges"):  # the library's own classes take tuples alone
+                if isinstance(pairs := model.get(name), list):
+                    model[name] = [tuple(p.split(" ")) if isinstance(p, str) else tuple(p) for p in pairs]
+            return readings(model, tokens, Tokenizer.from_str(json.dumps(self._fields | _EMPTY)))
+        except Exception as error:  # the library raises nothing narrower
+            raise self.error("model", "what the library reads", error) from error
 
-    def plain(self) -> tokenizers.Tokenizer:
-        """The same, with the special tokens under names that no text can spell."""
-        hidden = {str(token["content"]): secrets.token_hex(16) for token in self.added if token["special"]}
-        written: list[JsonValue] = [token for token in self.added if not token["special"]]
-        model = {**self.model}
-        vocabulary, merges, unknown = model["vocab"], model.get("merges"), str(model.get("unk_token"))
-        if unknown in hidden:
-            model["unk_token"] = hidden[unknown]
-        if isinstance(vocabulary, dict):
-            model["vocab"] = {hidden.get(token, token): number for token, number in vocabulary.items()}
-        elif isinstance(vocabulary, list):
-            pairs = [pair for pair in vocabulary if isinstance(pair, list)]
-            model["vocab"] = [[hidden.get(str(pair[0]), pair[0]), pair[1]] for pair in pairs]
-        if isinstance(merges, list):
-            model["merges"] = [pair for pair in merges if hidden.keys().isdisjoint(_named(pair))]
-        return self._read(self._fields | {"model": model, "added_tokens": written, "post_processor": None})
+    def shrinks(self) -> int:
+        """See `Tokenizer`: of steps that leave out nothing but spaces, and may compose characters."""
+        steps = [step for field in ("normalizer", "pre_tokenizer") for step in _flat(self._fields.get(field))]
+        kinds = {str(step.get("type")) for step in steps if step.get("pattern") != {"String": " "}}
+        removing = any(step.get("behavior") == "Removed" for step in steps)
+        vocabulary = self.model["vocab"]
+        if not isinstance(vocabulary, dict) or removing or not kinds <= _KEEPING:
+            return 0
+        in_bytes = self.model.get("byte_fallback") and BYTE_TOKENS.keys() <= vocabulary.keys()
+        whole = self.model["type"] == "BPE" and ("ByteLevel" in self.cuts or in_bytes)
+        return (8 if kinds & _COMPOSING else 1) * bool(whole)
 
     def error(self, field: str, want: str, got: object) -> FormatError:
         """What is wrong with a field."""
         rule, place = "a tokenizer that can't be used", f"{self._place} › {field}"
         return FormatError(rule, place=place, want=want, got=quoted(str(got)))
 
-    def _read(self, fields: Fields) -> tokenizers.Tokenizer:
-        try:
-            return tokenizers.Tokenizer.from_str(json.dumps(fields))
-        except Exception as error:  # the library raises nothing narrower
-            raise self.error("model", "what the library reads", error) from error
-
     def _model(self) -> Fields:
         model = self._fields.get("model")
         if not isinstance(model, dict):
             raise self.error("model", "an object", model)
-        kind, vocabulary, unknown = model.get("type"), model.get("vocab"), model.get("unk_token")
-        words, listed = kind == "WordPiece", kind == "Unigram"
-        longest = model.get("max_input_chars_per_word", 100)
-        for field, sound in (
-            ("type", kind in ("BPE", "Unigram", "WordPiece")),
-            ("vocab", isinstance(vocabulary, list if listed else dict)),
-            ("dropout", not model.get("dropout")),
-            ("end_of_word_suffix", not model.get("end_of_word_suffix")),
-            ("continuing_subword_prefix", (model.get("continuing_subword_prefix") or "") == "##" * words),
-            ("max_input_chars_per_word", type(longest) is int and 0 < longest <= _LONGEST_WORD),
-            ("unk_id", type(model.get("unk_id")) is int or not listed),
-        ):
-            if not sound:
-                raise self.error(f"model › {field}", "BPE | Unigram | WordPiece as in use", model.get(field))
-        spelled = isinstance(unknown, str) and isinstance(vocabulary, dict) and unknown in vocabulary
-        if not spelled and (words or (unknown is not None and not listed)):
-            raise self.error("model › unk_token", "a token", unknown)
-        return model
+        kind, vocabulary, unknown = str(model.get("type")), model.get("vocab"), model.get("unk_token")
+        if kind not in _MODELS:
+            raise self.error("model › type", " | ".join(_MODELS), kind)
+        prefix, longest = model.get("continuing_subword_prefix"), model.get("max_input_chars_per_word")
+        wrong = [name for name, types in _MODELS[kind].items() if type(model.get(name)) not in types]
+        wrong += [name for name in ("dropout", "end_of_word_suffix") if model.get(name)]
+        wrong += ["continuing_subword_prefix"] * ((prefix or "") != "##" * (kind == "WordPiece"))
+        wrong += ["max_input_chars_per_word"] * (type(longest) is int and not 0 < longest <= _LONGEST_WORD)
+        if isinstance(vocabulary, dict) and unknown is not None and str(unknown) not in vocabulary:
+            wrong.append("unk_token")
+        if wrong:
+            raise self.error(f"model › {wrong[0]}", f"what {kind} has in use", model.get(wrong[0]))
+        return {"type": kind} | {name: model.get(name) for name in _MODELS[kind]}
 
     def _added(self) -> list[Fields]:
         added = self._fields.get("added_tokens", [])
         if not isinstance(added, list):
             raise self.error("added_tokens", "an array", added)
-        found: list[Fields] = []
-        types = {"id": int, "content": str, "special": bool}
+        types = {"id": int, "content": str, **dict.fromkeys(_FLAGS, bool)}
+        found = [token for token in added if isinstance(token, dict)]
         for number, token in enumerate(added):
-            if (
-                not isinstance(token, dict)
-                or any(type(token.get(field)) is not kind for field, kind in types.items())
-                or not token["content"]
-            ):
-                raise self.error(f"added_tokens[{number}]", "id, content and special", token)
-            found.append(token)
+            fields = token if isinstance(token, dict) else {}
+            if not fields.get("content") or any(type(fields.get(name)) is not types[name] for name in types):
+                raise self.error(f"added_tokens[{number}]", ", ".join(types), token)
         return found
 
     def _steps(self, field: str) -> dict[str, Fields]:
@@ -118,12 +122,6 @@ class TokenizerJson:
             if not _sound(step):
                 raise self.error(f"{field} › {step.get('type')}", "what tokenizers in use say", step)
         return dict(zip(kinds, steps, strict=True))
-
-
-def _named(pair: JsonValue) -> list[str]:
-    """The tokens of a merge: two in an array, or in a string with a space between; and what they make."""
-    halves = list(map(str, pair)) if isinstance(pair, list) else str(pair).split(" ", 1)
-    return [*halves, "".join(halves)]
 
 
 def _flat(part: JsonValue) -> Iterator[Fields]:
