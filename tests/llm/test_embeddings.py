@@ -126,7 +126,7 @@ def test_what_cannot_be_embedded_is_refused_by_name(model: assay.EmbeddingModel)
     for texts, options, place, want, got in (
         (["a", long], {}, "texts[1]", "1 to 100 tokens", str(count)),
         ("a", {}, "texts", "strings", "str"),
-        (["a", 5], {}, "texts[1] › text", "str", "int"),
+        (["a", 5], {}, "texts[1] › text", "a string", "int"),
         (["a"], {"pooling": "max"}, "pooling", "mean or cls or last", "'max'"),
     ):
         with pytest.raises(RequestError) as refused:

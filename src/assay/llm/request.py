@@ -91,7 +91,7 @@ class Sampling:
         others = [name for name in ("bad_words", "min_tokens", "ignore_eos") if getattr(self, name)]
         if len(given) > bool(given) or (given and others):
             want = f"nothing beside {given[0]}: together they may leave no token"
-            raise refused([*given, *others][1], want, getattr(self, [*given, *others][1]))
+            raise refused([*given, *others][1], want, "both")
 
     @property
     def constraint(self) -> tuple[str, str] | None:
