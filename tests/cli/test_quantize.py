@@ -14,6 +14,7 @@ from assay.formats import quant
 from assay.tensor.dtype import BF16, F16, F32
 from llm import tiny
 from llm.small import GOLDEN
+from llm.test_gguf_folder import folder
 
 PLAIN: tiny.Tensors = {
     name: (F32 if len(shape) == 1 else BF16 if "attn" in name else F16, shape)
@@ -77,7 +78,7 @@ def test_what_is_refused_leaves_nothing(cli, plain: Path, tmp_path: Path) -> Non
         ((quantised, out, "q4_0"), 2, "weights that are quantised already"),
         ((plain, out, "q4_k"), 2, "a row is not whole blocks"),
         ((plain, out, "q4_2"), 2, "no such choice"),
-        ((GOLDEN / "llama", out, "q8_0"), 2, "a folder can't be rounded to a file"),
+        ((GOLDEN / "llama", out, "q8_0"), 1, "a file is missing"),
         ((plain, tmp_path / "none" / "out.gguf", "q8_0"), 2, "the file can't be written"),
         ((tmp_path / "missing.gguf", out, "q8_0"), 1, "no such model file"),
     ):
@@ -105,3 +106,16 @@ def test_an_interrupted_command_leaves_nothing(
     with pytest.raises(KeyboardInterrupt):
         cli("quantize", str(plain), str(tmp_path / "out.gguf"), "q8_0")
     assert [path.name for path in tmp_path.iterdir()] == ["plain.gguf"]
+
+
+def test_a_folder_is_what_loading_would_have_made(cli, tmp_path: Path) -> None:
+    place, out = folder(tmp_path / "folder", "phi3"), tmp_path / "m.gguf"
+    assert cli("quantize", str(place), str(out), "q8_0").code == 0
+    with (
+        assay.load(place, threads=1, quantize="q8_0", cache_tokens=256) as first,
+        assay.load(out, threads=1, cache_tokens=256) as other,
+    ):
+        assert np.array_equal(first.logits([1, 5, 9]), other.logits([1, 5, 9]))
+    assert cli("quantize", str(place), str(out), "float16", "--force", "--json").code == 0
+    kinds = {each.tensor_type.name for each in gguf.GGUFReader(out).tensors if len(each.shape) > 1}
+    assert kinds == {"F16"} and gguf.GGUFReader(out).fields["general.file_type"].contents() == 1

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.compiler.lower import quantize_activations
+from assay.formats.fields import Config
 from assay.formats.inventory import hold
 from assay.formats.quant import dequantise, quantise
 from assay.formats.tensors import TensorInfo
@@ -19,7 +20,6 @@ from assay.kernels.sizes import PAGE
 from assay.llm.engine import Engine, buckets
 from assay.llm.guesses import Guesses
 from assay.models.architecture import find
-from assay.models.config import Config
 from assay.models.decoder import Decoder, weights
 from assay.models.decoder_graph import computed, graph
 from assay.models.parts import Part, Weights, stored

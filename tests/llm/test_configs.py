@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from assay.errors import FormatError
+from assay.formats.fields import Config
 from assay.formats.strict_json import JsonValue
 from assay.llm.source import open_source
 from assay.models.architecture import find
-from assay.models.config import Config
 from assay.models.decoder import Decoder, weights
 from assay.models.decoder_graph import computed, graph
 from assay.ops import contract
@@ -66,7 +66,7 @@ def test_factors_for_short_and_long_contexts_are_those_of_a_gguf_file(tmp_path: 
     """Which llama.cpp agrees with."""
     write(tmp_path / "m.gguf", "phi3-long")
     with open_source(tmp_path / "m.gguf") as source:
-        found = replace(source.model, name="m", windows=(), epsilon=1e-5)  # there it is a float32
+        found = replace(source.model, name="m", windows=())
     assert shape("phi3", long(attention_factor=1.25)) == found
 
 
@@ -83,7 +83,9 @@ def test_how_long_rotated_elements_become(rules: Fields, trained: int, factor: i
 @pytest.mark.parametrize(
     ("name", "fields", "at"),
     [
-        ("gemma3", {"text_config": {}}, "text_config"),
+        ("gemma3", {"text_config": {}}, "text_config › hidden_size"),
+        ("gemma3", {"text_config": []}, "text_config"),
+        ("gemma3", {"text_config": {}, "tie_word_embeddings": False}, "tie_word_embeddings"),
         ("gemma3", {"attn_logit_softcapping": 50.0}, "attn_logit_softcapping"),
         ("gemma3", {"use_bidirectional_attention": True}, "use_bidirectional_attention"),
         ("gemma3", {"rope_parameters": {"rope_theta": 1e6}}, "full_attention"),

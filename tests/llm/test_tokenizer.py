@@ -247,11 +247,11 @@ def _without(key: str) -> dict[str, object]:
 TOKENS = SMALL["tokenizer.ggml.tokens"]
 assert isinstance(TOKENS, list)
 HOSTILE: list[tuple[str, object, str, str]] = [
-    ("model", "lama", "model", "gpt2 | llama | t5 | bert"),
-    ("model", None, "model", "gpt2 | llama | t5 | bert"),
-    ("model", 7, "model", "gpt2 | llama | t5 | bert"),
-    ("pre", "qwen9", "pre", " | ".join(PRE_TOKENIZERS)),
-    ("pre", ["smollm"], "pre", " | ".join(PRE_TOKENIZERS)),
+    ("model", "lama", "model", "gpt2 or llama or t5 or bert"),
+    ("model", None, "model", "gpt2 or llama or t5 or bert"),
+    ("model", 7, "model", "gpt2 or llama or t5 or bert"),
+    ("pre", "qwen9", "pre", " or ".join(PRE_TOKENIZERS)),
+    ("pre", ["smollm"], "pre", " or ".join(PRE_TOKENIZERS)),
     ("tokens", "abc", "tokens", "an array"),
     ("tokens", None, "tokens", "an array"),
     ("tokens", [*TOKENS[:-1], 7], "tokens[12]", "a string"),
@@ -278,13 +278,13 @@ HOSTILE: list[tuple[str, object, str, str]] = [
     ("merges", ["\ud800 a"], "merges", "tokens, and pairs of them that are a token when joined"),
     ("merges", ["abcabc abcabc"], "merges", "tokens, and pairs of them that are a token when joined"),
     ("merges", ["a a"], "merges", "tokens, and pairs of them that are a token when joined"),
-    ("eos_token_id", 13, "eos_token_id", "a token id, 0 to 12"),
-    ("eos_token_id", -1, "eos_token_id", "a token id, 0 to 12"),
-    ("eos_token_id", "0", "eos_token_id", "a token id, 0 to 12"),
-    ("bos_token_id", True, "bos_token_id", "a token id, 0 to 12"),
-    ("add_bos_token", 1, "add_bos_token", "a bool"),
+    ("eos_token_id", 13, "eos_token_id", "an integer from 0 to 12"),
+    ("eos_token_id", -1, "eos_token_id", "an integer from 0 to 12"),
+    ("eos_token_id", "0", "eos_token_id", "an integer from 0 to 12"),
+    ("bos_token_id", True, "bos_token_id", "an integer from 0 to 12"),
+    ("add_bos_token", 1, "add_bos_token", "true or false"),
     ("add_bos_token", True, "bos_token_id", "a token id, as add_bos_token is true"),
-    ("add_eos_token", 1, "add_eos_token", "a bool"),
+    ("add_eos_token", 1, "add_eos_token", "true or false"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""`assay quantize`: a GGUF file again, with its matrices rounded to blocks."""
+"""`assay quantize`: a GGUF file again, or a folder as one, with its matrices rounded to blocks."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from assay.cli.progress import Bars
 from assay.errors import RequestError
 from assay.llm.options import QUANTIZE
 
+PLAIN = ("float32", "float16", "bfloat16")
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 
 def _declare(parser: Parser) -> None:
-    kind = options.one_of(QUANTIZE)
+    kind = options.one_of((*QUANTIZE, *PLAIN))
     parser.add_argument("model", metavar="IN", help=options.MODEL)
     parser.add_argument("out", metavar="OUT", type=Path, help="the GGUF file to write")
-    parser.add_argument("type", metavar="TYPE", type=kind, help=", ".join(QUANTIZE))
+    parser.add_argument("type", metavar="TYPE", type=kind, help=", ".join((*QUANTIZE, *PLAIN)))
     parser.add_argument(
         "--otherwise",
         type=kind,
@@ -43,6 +45,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from assay.formats.gguf_writer import write_gguf
     from assay.formats.quant import dequantise, quantise
     from assay.formats.recipe import Recipe
+    from assay.llm.gguf_folder import open_as_gguf
     from assay.tensor.dtype import BY_NAME
 
     out, other = arguments.out, arguments.otherwise
@@ -51,12 +54,8 @@ def _run(arguments: argparse.Namespace) -> int:
     recipe = Recipe(BY_NAME[arguments.type], other and BY_NAME[other], arguments.again)
     with Bars() as progress:
         path = find_model(arguments.model, progress)
-        if path.is_dir():
-            hint = "--quantize of run, chat and bench rounds a folder's weights while they are loaded"
-            raise RequestError(
-                "a folder can't be rounded to a file", place="IN", want="a GGUF file", hint=hint
-            )
-        with open_gguf(path) as file, interrupt.raises():
+        with (open_as_gguf if path.is_dir() else open_gguf)(path) as file, interrupt.raises():
+            weights = sum(info.nbytes for info in file.tensors.values())
             tensors = file.tensors
             types = {each: recipe.becomes(each, it.dtype, it.shape, tensors) for each, it in tensors.items()}
             left = dict.fromkeys(tensors)
@@ -77,7 +76,8 @@ def _run(arguments: argparse.Namespace) -> int:
             except OSError as error:
                 rule, got = "the file can't be written", error.strerror or str(error)
                 raise RequestError(rule, place=f"OUT {out}", got=got) from error
-    before, after, counts = path.stat().st_size, out.stat().st_size, Counter(map(str, types.values()))
+    before = weights if path.is_dir() else path.stat().st_size
+    after, counts = out.stat().st_size, Counter(map(str, types.values()))
     if arguments.json:
         print(json.dumps({"file": str(out), "bytes": after, "from": before, "tensors": counts}))
     else:
@@ -88,14 +88,16 @@ def _run(arguments: argparse.Namespace) -> int:
 
 COMMAND = Command(
     "quantize",
-    "Round a GGUF file's matrices to blocks, into a file that llama.cpp reads too.",
+    "Round a GGUF file's or a folder's matrices to blocks, into a GGUF file that llama.cpp reads too.",
     (
         "assay quantize model-f16.gguf model-q4_k.gguf q4_k",
         "assay quantize smollm2 smollm2-q4_0.gguf q4_0 --again --json",
+        "assay quantize ./folder model-f16.gguf float16",
         "assay quantize model.gguf small.gguf q4_k --otherwise q5_0 --force",
     ),
     _declare,
     _run,
     "Vectors and tables of positions stay as they are. The matrix of logits becomes q6_k, or q8_0 where\n"
-    "TYPE is that or its rows aren't whole blocks of q6_k. OUT appears whole, or not at all.",
+    "TYPE is that or its rows aren't whole blocks of q6_k, unless TYPE has no blocks. A folder's context is\n"
+    "no longer than a window that its architecture has no key for. OUT appears whole, or not at all.",
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import mmap
 import os
 import stat
@@ -18,8 +17,6 @@ import numpy.typing as npt
 
 from assay.errors import FormatError, ModelNotFoundError
 from assay.formats.tensors import TensorInfo, near, quoted
-
-_CHUNK = 1 << 20
 
 
 @contextmanager
@@ -102,20 +99,6 @@ class MappedFile:
     def view(self, offset: int, nbytes: int) -> npt.NDArray[np.uint8]:
         """uint8[nbytes], read-only: the file must not shrink while it is used."""
         return np.frombuffer(self._mapped(), np.uint8, nbytes, offset)
-
-    def digest(self) -> str:
-        """SHA-256 of the whole file, in hexadecimal, read beside the mapping so that no page stays mapped."""
-        sha = hashlib.sha256()
-        done = 0
-        while done < self._size:
-            self._mapped()
-            try:
-                chunk = os.pread(self._fd, min(_CHUNK, self._size - done), done)
-            except OSError as error:
-                raise _unreadable(self.path, error) from error
-            sha.update(chunk)
-            done += len(chunk)
-        return sha.hexdigest()
 
     def release(self) -> None:
         """Give mapped pages back to the system; a later look at a view reads them again."""

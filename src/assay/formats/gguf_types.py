@@ -31,6 +31,7 @@ MetadataValue: TypeAlias = "str | int | float | bool | tuple[MetadataValue, ...]
 """Arrays of numbers are read-only NumPy arrays; arrays of strings and of arrays are tuples."""
 
 FILE_TYPES = {
+    "float32": 0, "float16": 1, "bfloat16": 32,
     "q4_0": 2, "q4_1": 3, "q8_0": 7, "q5_0": 8, "q5_1": 9, "q2_k": 10, "q3_k": 11, "q4_k": 14, "q5_k": 16,
     "q6_k": 18, "iq4_nl": 25, "iq4_xs": 30,
 }  # fmt: skip

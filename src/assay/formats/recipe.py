@@ -35,7 +35,8 @@ class Recipe:
         if dtype.block > 1 and not self.again:
             rule = "weights that are quantised already"
             raise RequestError(rule, place=place, want="float32, float16 or bfloat16", got=str(dtype))
-        if name == ("output.weight" if "output.weight" in names else "token_embd.weight"):
+        logits = "output.weight" if "output.weight" in names else "token_embd.weight"
+        if name == logits and wanted.block > 1:
             wanted = Q8_0 if wanted is Q8_0 or shape[-1] % Q6_K.block else Q6_K
         elif self.otherwise and shape[-1] % wanted.block:
             wanted = self.otherwise

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from assay.tensor.dtype import DType
 
@@ -18,6 +23,25 @@ class TensorInfo:
     shape: tuple[int, ...]
     offset: int
     nbytes: int
+
+
+class TensorFile(Protocol):
+    """What holds tensors: a GGUF file, or a folder of safetensors."""
+
+    @property
+    def tensors(self) -> Mapping[str, TensorInfo]: ...
+
+    def raw(self, name: str) -> NDArray[np.uint8]: ...
+
+
+class GgufContents(TensorFile, Protocol):
+    """What a GGUF file has in it, or is to have."""
+
+    @property
+    def path(self) -> Path: ...
+
+    @property
+    def metadata(self) -> Mapping[str, object]: ...
 
 
 def quoted(text: str) -> str:

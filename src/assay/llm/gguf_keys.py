@@ -2,46 +2,28 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Collection, Mapping
-from difflib import get_close_matches
+from collections.abc import Callable, Mapping
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import FormatError
+from assay.formats.fields import Fields
 
 
-class Keys:
+class Keys(Fields):
     """Every method raises FormatError, which names the key, what came and what is supported."""
 
     def __init__(self, metadata: Mapping[str, object]) -> None:
-        self._metadata = metadata
+        super().__init__(metadata, "", "tokenizer.ggml.")
 
-    def __contains__(self, key: str) -> bool:
-        return self._value(key) is not None
+    def error(self, name: str, want: str, got: object = None, rule: str = "", hint: str = "") -> FormatError:
+        """What is wrong with a key."""
+        return super().error(name, want, got, rule or "a tokenizer that can't be used", hint)
 
-    def error(self, key: str, want: str, got: str, hint: str = "") -> FormatError:
-        """What is wrong with `key`."""
-        rule, place = "a tokenizer that can't be used", f"tokenizer.ggml.{key}"
-        return FormatError(rule, place=place, want=want, got=got, hint=hint)
-
-    def choice(self, key: str, supported: Collection[str]) -> str:
-        """One of the `supported` names; an unknown one is told its neighbours."""
-        value = self._value(key)
-        if isinstance(value, str) and value in supported:
-            return value
-        near = get_close_matches(value, supported, n=3) if isinstance(value, str) else []
-        hint = f"names like it: {', '.join(near)}" if near else ""
-        raise self.error(key, " | ".join(supported), _shown(value), hint)
-
-    def flag(self, key: str, default: bool = False) -> bool:
-        """A bool; `default` where the file has no such key."""
-        value = self._value(key)
-        if value is not None and not isinstance(value, bool | np.bool_):
-            raise self.error(key, "a bool", _shown(value))
-        return default if value is None else bool(value)
+    def _at(self, name: str) -> str:
+        return self.prefix + name
 
     def strings(self, key: str) -> list[str]:
         """An array of strings."""
@@ -58,27 +40,15 @@ class Keys:
 
     def token_id(self, key: str, count: int) -> int | None:
         """A token of `count`, or None."""
-        value = self._value(key)
-        if value is None:
-            return None
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or not 0 <= value < count:
-            raise self.error(key, f"a token id, 0 to {count - 1}", _shown(value))
-        return operator.index(value)
+        return self.integer(key, 0, count - 1) if key in self else None
 
     def _items(self, key: str, kind: type, sound: Callable[..., bool] | None, want: str) -> list[object]:
-        value = self._value(key)
+        value = self._get(key)
         items = value.tolist() if isinstance(value, np.ndarray) and value.ndim == 1 else value
         if not isinstance(items, list | tuple):
-            raise self.error(key, "an array", _shown(value))
+            raise self.error(key, "an array", value)
         if set(map(type, items)) != {kind} or (sound and not all(map(sound, set(items)))):
             for number, item in enumerate(items):
                 if type(item) is not kind or (sound and not sound(item)):
-                    raise self.error(f"{key}[{number}]", want, _shown(item))
+                    raise self.error(f"{key}[{number}]", want, item)
         return list(items)
-
-    def _value(self, key: str) -> object:
-        return self._metadata.get(f"tokenizer.ggml.{key}")
-
-
-def _shown(value: object) -> str:
-    return "nothing" if value is None else f"{type(value).__name__} {value!r}"[:200]

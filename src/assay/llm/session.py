@@ -59,11 +59,11 @@ def restore(path: Path, engine: Engine, identity: Identity) -> int:
     with open_gguf(path) as file:
         wanted = {f"session.{name}": value for name, value in identity.how.items()}
         for key, want in {"general.architecture": FORM, **wanted, "session.model": identity.digest()}.items():
-            got = file.expect(key, str)
+            got = file.keys.text(key)
             if got != want:
                 place = f"{path} › key {key!r}"
                 raise FormatError("a session of another kind", place=place, want=want[:200], got=got[:200])
-        digest, adapters = file.expect("session.adapter", str), engine.adapters.items()
+        digest, adapters = file.keys.text("session.adapter"), engine.adapters.items()
         adapter = [name for name, known in adapters if known.hex() == digest]
         if not adapter:
             place, want = f"{path} › key 'session.adapter'", "an adapter that the model was loaded with"
@@ -75,21 +75,21 @@ def restore(path: Path, engine: Engine, identity: Identity) -> int:
         data = sha256(np.array(tokens, np.int32).data)
         for raw in memory:
             data.update(raw.data)
-        if data.hexdigest() != file.expect("session.data", str):
+        if data.hexdigest() != file.keys.text("session.data"):
             raise FormatError("a session's data are damaged", place=str(path), hint="save it again")
         engine.fill(tokens, memory, adapter[0])
     return len(tokens)
 
 
 def _tokens(file: GgufFile, engine: Engine) -> list[int]:
-    stored = file.expect("session.tokens", np.ndarray)
+    stored = file.metadata.get("session.tokens")
     most = min(engine.context, engine.pages.free * PAGE)
-    fits = stored.dtype == np.int32 and 0 < len(stored) <= most
-    if not fits or stored.min() < 0 or stored.max() >= engine.vocabulary:
-        want = f"1 to {most} tokens below {engine.vocabulary}"
-        place, got = f"{file.path} › key 'session.tokens'", f"{len(stored)} of {stored.dtype}"
-        raise FormatError("a session that doesn't fit", place=place, want=want, got=got)
-    found: list[int] = stored.tolist()
+    found: list[int] = []
+    if isinstance(stored, np.ndarray) and stored.dtype == np.int32:
+        found = stored.tolist()
+    if not 0 < len(found) <= most or min(found) < 0 or max(found) >= engine.vocabulary:
+        want, rule = f"1 to {most} tokens below {engine.vocabulary}", "a session that doesn't fit"
+        raise file.keys.error("session.tokens", want, f"{len(found)} tokens", rule)
     return found
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
-from assay.errors import FormatError
-from assay.formats.files import member
+from assay.errors import AssayError, FormatError
+from assay.formats.fields import Config
+from assay.formats.files import TensorFiles, member
 from assay.formats.gguf import GgufFile, open_gguf
 from assay.formats.inventory import hold
 from assay.formats.safetensors import open_safetensors
@@ -19,125 +20,136 @@ from assay.llm.folder_tokenizer import CONFIG_LIMIT, FolderTokenizer, chat_templ
 from assay.llm.template import ChatTemplate
 from assay.llm.tokenizer import Tokenizer
 from assay.models import architecture, pooling
-from assay.models.config import Config
 from assay.models.decoder import Decoder, weights
 from assay.models.decoder_graph import computed
 from assay.models.gguf_decoder import from_gguf
-from assay.models.parts import Part, TensorFile, Weights, stored
+from assay.models.parts import Part, Weights, stored
+
+VISION = ("vision_tower.", "multi_modal_projector.")
+"""How names of tensors begin that are for images: where a model's text is read alone, they are left out."""
+TEXT_IN = ("language_model.model.", "model.language_model.")
+"""What begins the names of the others there, in older files and in newer ones."""
 
 
-class Source(Protocol):
-    """A model's files, open. `tokenizer` and `template` take a while; weights are read from the mapping."""
+@dataclass(frozen=True)
+class Source:
+    """A model's files, open. Weights are read from the mapping; the other two take a while."""
 
     path: Path
+    architecture: str
     model: Decoder
     weights: Weights
     modules: dict[str, Part]
     """Where weights lie in a folder, whatever this is: what adapters are named after."""
+    release: Callable[[], None]
+    """Give mapped pages back to the system."""
+    tokenizer: Callable[[], Tokenizer]
+    chat_template: Callable[[], str | None]
+    """The template's text; None for none."""
 
-    def tokenizer(self) -> Tokenizer: ...
-
-    def template(self, tokenizer: Tokenizer) -> ChatTemplate | None: ...
-
-    def release(self) -> None:
-        """Give mapped pages back to the system."""
+    def template(self, tokenizer: Tokenizer) -> ChatTemplate | None:
+        """The chat template for a tokenizer with such tokens at the ends of texts."""
+        text, ids = self.chat_template(), (tokenizer.bos_id, tokenizer.eos_id)
+        bos, eos = (tokenizer.decode([] if token is None else [token], skip_special=False) for token in ids)
+        return None if text is None else ChatTemplate(text, bos, eos)
 
 
 @contextmanager
 def open_source(path: Path) -> Iterator[Source]:
-    """The model at `path`, its tensors held against its shape. Raises FormatError."""
+    """The model at `path`, its tensors held against its shape. Errors name the file, and its own tensors.
+    Raises FormatError.
+    """
     if path.is_dir():
         fields = read_json(member(path, "config.json"), CONFIG_LIMIT)
-        with open_safetensors(path) as files, _naming(path):
-            yield _Folder(path, files, Config(fields, f"{path} › config.json"))
+        with open_safetensors(path) as files, _naming(path) as parts:
+            source = _folder(path, files, Config(fields, f"{path} › config.json"))
+            parts.update(source.weights.parts)
+            yield source
     else:
-        with open_gguf(path) as file, _naming(path):
-            yield _Gguf(file)
+        with open_gguf(path) as file, _naming(path) as parts:
+            source = _gguf(file)
+            parts.update(source.weights.parts)
+            yield source
 
 
-class _Gguf:
-    def __init__(self, file: GgufFile) -> None:
-        self.path, self._file = file.path, file
-        self.model, parts, found = from_gguf(file)
-        self.weights = _held(file, found, self.model, parts, str(file.path))
-        name = file.expect("general.architecture", str)
-        self.modules = architecture.find(name, str(file.path)).parts(self.model)
-        _check_tokens(file, self.model.vocabulary)
-        self.release = file.release
-
-    def tokenizer(self) -> Tokenizer:
-        return Tokenizer.from_gguf(self._file.metadata)
-
-    def template(self, tokenizer: Tokenizer) -> ChatTemplate | None:
-        if "tokenizer.chat_template" not in self._file.metadata:
-            return None
-        return _template(self._file.expect("tokenizer.chat_template", str), tokenizer)
-
-
-class _Files(TensorFile, Protocol):
-    def release(self) -> None: ...
+def _gguf(file: GgufFile) -> Source:
+    model, parts, found = from_gguf(file)
+    held = _held(file, found, model, parts)
+    name, key = file.keys.text("general.architecture"), "tokenizer.chat_template"
+    tokens = file.metadata.get("tokenizer.ggml.tokens")
+    if isinstance(tokens, tuple) and len(tokens) != model.vocabulary:
+        rule, want = "another number of tokens than the model has", f"{model.vocabulary:,}, the rows of"
+        want, got = f"{want} 'token_embd.weight'", f"{len(tokens):,}"
+        raise FormatError(rule, place=f"{file.path} › key 'tokenizer.ggml.tokens'", want=want, got=got)
+    return Source(
+        file.path,
+        name,
+        model,
+        held,
+        architecture.find(name, str(file.path)).parts(model),
+        file.release,
+        lambda: Tokenizer.from_gguf(file.metadata),
+        lambda: file.keys.text(key) if key in file.metadata else None,
+    )
 
 
-class _Folder:
-    def __init__(self, path: Path, files: _Files, config: Config) -> None:
-        self.path = path
-        name = config.text("model_type").removesuffix("_text")
-        kind = architecture.find(name, f"{path} › config.json › model_type")
-        if config.has("quantization_config"):
-            rule = "weights that are quantised in a way that isn't supported"
-            raise config.error("quantization_config", "plain weights", "an object", rule)
-        model = kind.from_config(config, path.resolve().name)
-        self.model = replace(model, pooling=pooling.from_folder(path, model.hidden))
-        found = {name: info for name, info in files.tensors.items() if not name.endswith(kind.ignored)}
-        parts = self.modules = kind.parts(self.model)
-        if not any(name.startswith(kind.prefix) for name in found):  # a file of the model without its head
-            bare = {name: part.source.removeprefix(kind.prefix) for name, part in parts.items()}
-            parts = {name: replace(part, source=bare[name]) for name, part in parts.items()}
-        if self.model.tied:
-            found.pop("lm_head.weight", None)  # some files hold the token table twice
-        self.weights = _held(files, found, self.model, parts, str(path))
-        self.release = files.release
-
-    def tokenizer(self) -> Tokenizer:
-        return FolderTokenizer(self.path, self.model.vocabulary).tokenizer()
-
-    def template(self, tokenizer: Tokenizer) -> ChatTemplate | None:
-        source = chat_template(self.path)
-        return None if source is None else _template(source, tokenizer)
+def _folder(path: Path, files: TensorFiles, config: Config) -> Source:
+    name = config.text("model_type").removesuffix("_text")
+    kind = architecture.find(name, f"{path} › config.json › model_type")
+    if "quantization_config" in config:
+        rule = "weights that are quantised in a way that isn't supported"
+        raise config.error("quantization_config", "plain weights", "an object", rule)
+    model = kind.from_config(config, path.resolve().name)
+    model = replace(model, pooling=pooling.from_folder(path, model.hidden))
+    ignored = VISION if "text_config" in config else ()
+    found = {
+        name: info
+        for name, info in files.tensors.items()
+        if not (name.endswith(kind.ignored) or name.removeprefix(kind.prefix).startswith(ignored))
+    }
+    modules = parts = kind.parts(model)
+    prefixes = TEXT_IN if ignored else (kind.prefix,)  # there is none in a file of a model without its head
+    prefix = next((each for each in prefixes if any(name.startswith(each) for name in found)), "")
+    if prefix != kind.prefix:
+        parts = {
+            name: replace(part, source=re.sub(f"^{re.escape(kind.prefix)}", prefix, part.source))
+            for name, part in parts.items()
+        }
+    if model.tied:
+        found.pop("lm_head.weight", None)  # some files hold the token table twice
+    return Source(
+        path,
+        name,
+        model,
+        _held(files, found, model, parts),
+        modules,
+        files.release,
+        lambda: FolderTokenizer(path, model.vocabulary).tokenizer(),
+        lambda: chat_template(path),
+    )
 
 
 def _held(
-    file: TensorFile, found: Mapping[str, TensorInfo], model: Decoder, parts: Mapping[str, Part], place: str
+    file: TensorFiles, found: Mapping[str, TensorInfo], model: Decoder, parts: Mapping[str, Part]
 ) -> Weights:
     wanted = weights(model)
-    hold(found, stored(parts, wanted), place)
+    hold(found, stored(parts, wanted), str(file.path))
     return Weights(file, parts, wanted, computed(model))
 
 
-def _template(source: str, tokenizer: Tokenizer) -> ChatTemplate:
-    ids = (tokenizer.bos_id, tokenizer.eos_id)
-    bos, eos = (tokenizer.decode([] if token is None else [token], skip_special=False) for token in ids)
-    return ChatTemplate(source, bos, eos)
-
-
-def _check_tokens(file: GgufFile, vocabulary: int) -> None:
-    """The tokenizer has as many tokens as the embedding has rows."""
-    tokens = file.metadata.get("tokenizer.ggml.tokens")
-    if isinstance(tokens, tuple) and len(tokens) != vocabulary:
-        raise FormatError(
-            "another number of tokens than the model has",
-            place=f"{file.path} › key 'tokenizer.ggml.tokens'",
-            want=f"{vocabulary:,}, the rows of 'token_embd.weight'",
-            got=f"{len(tokens):,}",
-        )
-
-
 @contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Errors in what the file holds say which file it is, as those of the file itself do."""
+def _naming(path: Path) -> Iterator[dict[str, Part]]:
+    """Errors in what the file holds say which file it is, as those of the file itself do, and call tensors as
+    it does: the weights of a model that lie in these parts.
+    """
+    parts: dict[str, Part] = {}
     try:
-        yield
-    except FormatError as error:
-        if not error.place.startswith(str(path)):
+        yield parts
+    except AssayError as error:
+        names = r"(?<=tensor )('?)([\w.]+)\1"
+        error.place = re.sub(
+            names, lambda at: at[1] + (parts[at[2]].source if at[2] in parts else at[2]) + at[1], error.place
+        )
+        if isinstance(error, FormatError) and not error.place.startswith(str(path)):
             error.at(str(path))
         raise

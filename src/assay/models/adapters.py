@@ -13,16 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import FormatError, PrecisionOverflow
+from assay.formats.fields import GREATEST, Config
 from assay.formats.files import member
 from assay.formats.inventory import Wanted, hold
 from assay.formats.quant import dequantise, quantise
 from assay.formats.safetensors import SafetensorsFiles, open_safetensors
 from assay.formats.strict_json import JsonValue, read_json
-from assay.formats.tensors import quoted
-from assay.models.config import Config
+from assay.formats.tensors import TensorFile, quoted
 from assay.models.decoder import VECTORS, Decoder, weights
-from assay.models.parts import Part, TensorFile
-from assay.models.shape import GREATEST, MOST
+from assay.models.parts import Part, neighbours
+from assay.models.shape import MOST
 from assay.tensor.dtype import RARE
 
 Floats = NDArray[np.float32]
@@ -77,10 +77,13 @@ def read_adapter(folder: Path, model: Decoder, modules: Mapping[str, Part]) -> A
         for target in targets if isinstance(targets, list) else ():
             if not any(key.endswith(f".{target}.lora_A.weight") for key in wanted):
                 raise config.error("target_modules", "names of modules that there are tensors for", target)
+        halves = all(rope is None or rope.pairing == "halves" for rope in model.ropes)
         for name, (a, b) in pairs.items():
             first = modules[name].first
             up = _values(file, b, scale)[first : first + shapes[name][0]]
-            maps[name] = _values(file, a), np.ascontiguousarray(_ordered(up, name, model))
+            if not halves:
+                up = neighbours(up, name, model)
+            maps[name] = _values(file, a), np.ascontiguousarray(up)
     return Adapter(maps)
 
 
@@ -145,11 +148,3 @@ def _values(file: SafetensorsFiles, name: str, scale: np.float32 | float = 1.0) 
     if not np.isfinite(values).all():
         raise FormatError("a weight that isn't finite", place=f"{file.path} › tensor {quoted(name)}")
     return values
-
-
-def _ordered(b: Floats, name: str, model: Decoder) -> Floats:
-    """Rows in the model's order: where queries and keys rotate neighbours, those were halves before."""
-    heads = {"attn_q": model.heads, "attn_k": model.kv_heads}.get(name.split(".")[2])
-    if heads is None or all(rope is None or rope.pairing == "halves" for rope in model.ropes):
-        return b
-    return b.reshape(heads, 2, -1, b.shape[1]).swapaxes(1, 2).reshape(b.shape)

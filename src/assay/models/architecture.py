@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from importlib import import_module
 
 from assay.errors import FormatError
-from assay.models.config import Config
+from assay.formats.fields import Config
 from assay.models.decoder import Decoder
 from assay.models.hyperparameters import Hyperparameters
 from assay.models.parts import Part

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from assay.formats.fields import Config
 from assay.models import gguf_decoder, gpt2, llama
-from assay.models.architecture import QKV, Architecture
-from assay.models.config import Config
+from assay.models.architecture import Architecture
 from assay.models.decoder import Decoder
 from assay.models.hyperparameters import Hyperparameters
 from assay.models.parts import Part
@@ -36,22 +36,19 @@ def from_config(config: Config, name: str) -> Decoder:
     config.choice("position_embedding_type", ("absolute",), "absolute")
     config.neutral("is_decoder", False)
     model = sized(config, NAMES, name, config.integer("vocab_size", 1, MOST))
-    act = config.choice("hidden_act", ("gelu", "gelu_new", "gelu_pytorch_tanh"), "gelu")
-    return _encoder(model, config.integer("type_vocab_size", 1, MOST, 2), llama.ACTIVATIONS[act])
+    active = llama.ACTIVATIONS[config.choice("hidden_act", gpt2.GELUS, "gelu")]
+    return _encoder(model, config.integer("type_vocab_size", 1, MOST, 2), active)
 
 
 def from_gguf(keys: Hyperparameters) -> Decoder:
     """The shape that a GGUF file says."""
     model = gguf_decoder.like(keys, "", gpt2.GGUF_NAMES)
-    return _encoder(model, keys.file.tensor("token_types.weight").shape[0], "gelu")
+    return _encoder(model, keys.rows("token_types.weight"), "gelu")
 
 
-def _encoder(model: Decoder, token_types: int, activation: str) -> Decoder:
-    biases = (*QKV, "attn_output", "ffn_up", "ffn_down")
-    return replace(
-        model, encoder=True, positions=model.context, token_types=token_types, norm="layer_norm",
-        activation=activation, gated=False, biases=biases, tied=True,
-    )  # fmt: skip
+def _encoder(model: Decoder, token_types: int, active: str) -> Decoder:
+    model = replace(gpt2.shaped(model), encoder=True, tied=True)
+    return replace(model, token_types=token_types, activation=active)
 
 
 def parts(model: Decoder) -> dict[str, Part]:

@@ -10,11 +10,12 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.formats.fields import rounded
 from assay.graph.graph import Graph
 from assay.kernels.sizes import PAGE
 from assay.models.decoder import Decoder, weights
 from assay.models.rope import Rope, frequencies
-from assay.models.shape import root, rounded
+from assay.models.shape import root
 from assay.ops.builder import Builder
 from assay.ops.sample import PARAMETERS
 from assay.tensor.dtype import F32, I32, DType

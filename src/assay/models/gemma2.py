@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from assay.formats.fields import Config, rounded
 from assay.models import gguf_decoder, llama
 from assay.models.architecture import Architecture
-from assay.models.config import Config
 from assay.models.decoder import Decoder
 from assay.models.hyperparameters import Hyperparameters
 from assay.models.parts import Part
-from assay.models.shape import LAYERS, MOST, alternating, root, rounded
+from assay.models.shape import LAYERS, MOST, alternating, root
 
 LAYER = llama.LAYER | {
     "post_attention_norm": "post_attention_layernorm",
@@ -22,7 +22,7 @@ LAYER = llama.LAYER | {
 def from_config(config: Config, name: str) -> Decoder:
     """The shape that a config.json says."""
     model = like(config, name)
-    if model.windows and not config.has("layer_types"):
+    if model.windows and "layer_types" not in config:
         model = replace(model, windows=alternating(model.windows[0], model.layers, 2))
     return replace(
         model,

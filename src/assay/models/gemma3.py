@@ -4,27 +4,35 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from assay.formats.fields import GREATEST, Config
 from assay.models import gemma2, llama
 from assay.models.architecture import Architecture
-from assay.models.config import Config
 from assay.models.decoder import Decoder
 from assay.models.hyperparameters import Hyperparameters
 from assay.models.rope import Rope
-from assay.models.shape import GREATEST, LAYERS, MOST, alternating
+from assay.models.shape import LAYERS, MOST, alternating
 
 PERIOD = 6
 """Of so many layers the last one sees everything."""
 GLOBAL, LOCAL = 1e6, 1e4
 """Bases of the rotation where none is said."""
+INSIDE = {
+    "vocab_size": 262208, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
+    "max_position_embeddings": 131072,
+}  # fmt: skip
+"""What missing fields mean in the config.json of a model for text and images, which leaves out much."""
 
 
 def from_config(config: Config, name: str) -> Decoder:
-    """The shape that the config.json of a model of text says."""
-    for field, want in (("text_config", "a model of text only"), ("attn_logit_softcapping", "null")):
-        if config.has(field):
-            raise config.error(field, want, "something", "a value that isn't supported")
+    """The shape that a config.json says; of a model for text and images, that of its part for text."""
+    text = config.inner("text_config")
+    if text:
+        config.neutral("tie_word_embeddings", True)
+        config = Config({**INSIDE, **text.values}, text.place)
+    if "attn_logit_softcapping" in config:
+        raise config.error("attn_logit_softcapping", "null", "something", "a value that isn't supported")
     model = gemma2.like(config, name)
-    if not config.has("layer_types"):
+    if "layer_types" not in config:
         period = config.integer("sliding_window_pattern", 1, LAYERS, PERIOD)
         window = config.integer("sliding_window", 1, MOST)
         model = replace(model, windows=alternating(window, model.layers, period))

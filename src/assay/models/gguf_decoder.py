@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from assay.formats.gguf import GgufFile
-from assay.formats.tensors import TensorInfo
+from assay.formats.fields import GREATEST, Keys
+from assay.formats.tensors import GgufContents, TensorInfo
 from assay.kernels.sizes import POSITIONS
 from assay.models import architecture
 from assay.models.decoder import Decoder, Pooling, weights
@@ -14,7 +14,7 @@ from assay.models.hyperparameters import Hyperparameters
 from assay.models.parts import Part, side_by_side
 from assay.models.pooling import KINDS
 from assay.models.rope import Rope
-from assay.models.shape import GREATEST, Names, sized
+from assay.models.shape import Names, sized
 
 NAMES = Names(
     layers="block_count",
@@ -27,36 +27,47 @@ NAMES = Names(
     epsilon="attention.layer_norm_rms_epsilon",
 )
 LONG, SHORT = "rope_factors_long.weight", "rope_factors_short.weight"
+DIVISORS = "rope_freqs.weight"
 LAYOUT = "Meta AI original pth"
 """What old converters call the order of rows that rotates neighbours."""
 
 
-def from_gguf(file: GgufFile) -> tuple[Decoder, dict[str, Part], dict[str, TensorInfo]]:
+def from_gguf(file: GgufContents) -> tuple[Decoder, dict[str, Part], dict[str, TensorInfo]]:
     """The shape that a file's metadata say, where each weight lies, and the tensors that weights lie in.
 
     Every key of the architecture is used, or is held to the value that changes nothing. Raises FormatError.
     """
-    name = file.expect("general.architecture", str)
+    keys, model, parts = read(file)
+    keys.finish()
+    return model, parts, {name: info for name, info in file.tensors.items() if name not in keys.tensors}
+
+
+def read(file: GgufContents) -> tuple[Hyperparameters, Decoder, dict[str, Part]]:
+    """The keys of the file's architecture, all used that are known, and what they say."""
+    name = Keys(file.metadata, str(file.path)).text("general.architecture")
     place = f"{file.path} › key 'general.architecture'"
     kind = architecture.find(name, place, architecture.GGUF_NAMES)
     keys = Hyperparameters(file, name)
     pooled = ("", *KINDS)[keys.integer("pooling_type", 0, len(KINDS), 0)]
     model = replace(kind.from_gguf(keys), pooling=Pooling(pooled))
     _neutral(keys, model)
-    keys.finish()
     fused = {
         source: members for source, members in kind.fused.items() if f"blk.0.{source}.weight" in file.tensors
     }
-    parts = {name: Part(name) for name in weights(model)} | side_by_side(model, fused, "blk")
-    return model, parts, {name: info for name, info in file.tensors.items() if name not in keys.tensors}
+    return keys, model, placed(model, fused)
+
+
+def placed(model: Decoder, fused: Mapping[str, tuple[str, ...]]) -> dict[str, Part]:
+    """Where weights lie in a GGUF file, some of them side by side."""
+    return {name: Part(name) for name in weights(model)} | side_by_side(model, fused, "blk")
 
 
 def like(keys: Hyperparameters, pairing: str = "halves", names: Names = NAMES) -> Decoder:
     """What the files of all architectures say alike; `pairing` is that of the rotation, "" for none."""
     file = keys.file
-    table = file.tensor("token_embd.weight")
-    model = sized(keys, names, file.expect("general.name", str, file.path.stem), table.shape[0])
-    blocks = _blocks(file.tensors)
+    name = Keys(file.metadata, keys.place).text("general.name", file.path.stem)
+    model = sized(keys, names, name, keys.rows("token_embd.weight"))
+    blocks = len({name.split(".")[1] for name in file.tensors if name.startswith("blk.")})
     if model.layers > blocks:
         want = f"at most {blocks}, as many as there are tensors of"
         raise keys.error(names.layers, want, model.layers)
@@ -77,7 +88,7 @@ def _turned(keys: Hyperparameters, model: Decoder, pairing: str) -> Decoder:
     keys.aside("rope.scaling.finetuned")
     trained = keys.integer("rope.scaling.original_context_length", 2, POSITIONS, model.context)
     long = keys.vector(LONG, turned // 2, required=kind == "longrope")
-    factors = SHORT if long else "rope_freqs.weight"
+    factors = SHORT if long else DIVISORS
     rope = Rope(
         keys.number("rope.freq_base", 1.0, GREATEST, 10000.0),
         turned // 2,
@@ -88,12 +99,6 @@ def _turned(keys: Hyperparameters, model: Decoder, pairing: str) -> Decoder:
     )
     context = min(model.context, int(trained * linear))
     return replace(model, ropes=(rope,) * model.layers, context=context)
-
-
-def _blocks(tensors: Mapping[str, TensorInfo]) -> int:
-    """The number of blocks that tensors are named after."""
-    named = (name.split(".") for name in tensors)
-    return len({parts[1] for parts in named if parts[0] == "blk" and len(parts) > 1})
 
 
 def _neutral(keys: Hyperparameters, model: Decoder) -> None:

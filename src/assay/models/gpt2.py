@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from assay.formats.fields import Config
 from assay.models import gguf_decoder, llama
 from assay.models.architecture import QKV, Architecture
-from assay.models.config import Config
 from assay.models.decoder import Decoder
-from assay.models.hyperparameters import Hyperparameters
 from assay.models.parts import Part, side_by_side
 from assay.models.shape import MOST, sized
 
@@ -24,6 +23,7 @@ NAMES = replace(
     widths=4,
 )
 GGUF_NAMES = replace(gguf_decoder.NAMES, epsilon="attention.layer_norm_epsilon")
+GELUS = ("gelu_new", "gelu_pytorch_tanh", "gelu")
 LAYER = {
     **dict.fromkeys(QKV, "attn.c_attn"),
     "attn_norm": "ln_1",
@@ -45,20 +45,12 @@ def from_config(config: Config, name: str) -> Decoder:
     config.neutral("scale_attn_weights", True)
     config.neutral("scale_attn_by_inverse_layer_idx", False)
     model = sized(config, NAMES, name, config.integer("vocab_size", 1, MOST))
-    activations = ("gelu_new", "gelu_pytorch_tanh", "gelu")
-    return replace(
-        _shaped(model),
-        tied=config.flag("tie_word_embeddings", True),
-        activation=llama.ACTIVATIONS[config.choice("activation_function", activations, "gelu_new")],
-    )
+    active = llama.ACTIVATIONS[config.choice("activation_function", GELUS, "gelu_new")]
+    return replace(shaped(model), tied=config.flag("tie_word_embeddings", True), activation=active)
 
 
-def from_gguf(keys: Hyperparameters) -> Decoder:
-    """The shape that a GGUF file says."""
-    return _shaped(gguf_decoder.like(keys, "", GGUF_NAMES))
-
-
-def _shaped(model: Decoder) -> Decoder:
+def shaped(model: Decoder) -> Decoder:
+    """The model with this family's parts."""
     return replace(
         model,
         positions=model.context,
@@ -78,5 +70,9 @@ def parts(model: Decoder) -> dict[str, Part]:
 
 
 ARCHITECTURE = Architecture(
-    from_config, parts, from_gguf, (".attn.bias", ".attn.masked_bias"), "transformer."
+    from_config,
+    parts,
+    lambda keys: shaped(gguf_decoder.like(keys, "", GGUF_NAMES)),
+    (".attn.bias", ".attn.masked_bias"),
+    "transformer.",
 )

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from assay.formats.fields import GREATEST, Config, rounded
 from assay.kernels.sizes import POSITIONS
 from assay.models import gguf_decoder
 from assay.models.architecture import QKV, Architecture
-from assay.models.config import Config
 from assay.models.decoder import Decoder, weights
 from assay.models.hyperparameters import Hyperparameters
 from assay.models.parts import Part
 from assay.models.rope import Llama3, Rope, lengthened
-from assay.models.shape import GREATEST, MOST, Names, rounded, sized
+from assay.models.shape import MOST, Names, sized
 
 NAMES = Names(
     layers="num_hidden_layers",
@@ -66,12 +66,12 @@ def like(config: Config, name: str, tied: bool = False) -> Decoder:
     """The shape of a model whose config has llama's fields. `tied` is what a missing field means."""
     model = sized(config, NAMES, name, config.integer("vocab_size", 1, MOST))
     config.neutral("pretraining_tp", 1)
-    activation = "hidden_act" if config.has("hidden_act") else "hidden_activation"
+    activation = "hidden_act" if "hidden_act" in config else "hidden_activation"
     rules, older = config.inner("rope_parameters"), config.inner("rope_scaling")
     if rules and older:
         raise config.error("rope_scaling", "nothing, beside rope_parameters", "an object")
     rules = rules or older
-    holder = rules if rules and rules.has("rope_theta") else config
+    holder = rules if rules and "rope_theta" in rules else config
     if rules and _kind(rules, *LONG) in LONG:
         rope, model = _long(config, rules, ruled_rope(holder, None, model.head_dim), model)
     else:
@@ -109,13 +109,13 @@ def ruled_rope(holder: Config, rules: Config | None, head_dim: int, base: float 
 
 
 def _kind(rules: Config, *more: str) -> str:
-    field = "rope_type" if rules.has("rope_type") else "type"
+    field = "rope_type" if "rope_type" in rules else "type"
     return rules.choice(field, ("default", "linear", "llama3", *more), "default")
 
 
 def _long(config: Config, rules: Config, rope: Rope, model: Decoder) -> tuple[Rope, Decoder]:
     """Of divisors for short and for long contexts those for short ones, which the model's context then is."""
-    holder = rules if rules.has("original_max_position_embeddings") else config
+    holder = rules if "original_max_position_embeddings" in rules else config
     trained = holder.integer("original_max_position_embeddings", 2, POSITIONS)
     factor = rules.number("factor", 1.0, 2.0**20, max(1.0, model.context / trained))
     magnitude = rules.number("attention_factor", 2.0**-20, 2.0**20, lengthened(factor, trained))
@@ -127,7 +127,7 @@ def _long(config: Config, rules: Config, rope: Rope, model: Decoder) -> tuple[Ro
 def windows(config: Config, layers: int) -> tuple[int, ...]:
     """Each layer's window: by `layer_types`, or the same for all."""
     kinds = config.choices("layer_types", ("sliding_attention", "full_attention"), layers)
-    if not config.has("sliding_window") or not config.flag("use_sliding_window", True):
+    if "sliding_window" not in config or not config.flag("use_sliding_window", True):
         return ()
     window = config.integer("sliding_window", 1, MOST)
     if kinds is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Protocol
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,18 +14,11 @@ from assay.errors import within
 from assay.formats.inventory import Wanted
 from assay.formats.quant import dequantise, quantise
 from assay.formats.recipe import Recipe
-from assay.formats.tensors import TensorInfo, quoted
+from assay.formats.tensors import TensorFile, quoted
 from assay.models.decoder import Decoder, weights
 from assay.tensor.dtype import F32, RARE
 
-
-class TensorFile(Protocol):
-    """What holds tensors: a GGUF file, or a folder of safetensors."""
-
-    @property
-    def tensors(self) -> Mapping[str, TensorInfo]: ...
-
-    def raw(self, name: str) -> NDArray[np.uint8]: ...
+T = TypeVar("T", bound=np.generic)
 
 
 @dataclass(frozen=True)
@@ -64,6 +57,17 @@ def side_by_side(model: Decoder, fused: Mapping[str, tuple[str, ...]], layers_at
             for n, name in enumerate(names):
                 found[name] = Part(f"{layers_at}.{layer}.{source}.{kind}", sum(rows[:n]), sum(rows))
     return found
+
+
+def neighbours(rows: NDArray[T], name: str, model: Decoder) -> NDArray[T]:
+    """Rows [N, K] of a map of queries or keys whose heads' halves were rotated, for what rotates neighbours;
+    other maps' rows as they are.
+    """
+    counts = {"attn_q": model.heads, "attn_k": model.kv_heads}
+    heads = next((count for part, count in counts.items() if f".{part}." in name), None)
+    if heads is None:
+        return rows
+    return rows.reshape(heads, 2, -1, rows.shape[1]).swapaxes(1, 2).reshape(rows.shape)
 
 
 class Weights:

@@ -18,7 +18,7 @@ def from_gguf(keys: Hyperparameters) -> Decoder:
     """The shape that a GGUF file says, its window too, as transformers sees it (llama.cpp leaves it out)."""
     model = gguf_decoder.like(keys)
     window = keys.integer("attention.sliding_window", 0, MOST, 0)
-    return replace(model, windows=(window,) * model.layers)
+    return replace(model, windows=(window,) * model.layers if window else ())
 
 
 def parts(model: Decoder) -> dict[str, Part]:

@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 from assay.errors import FormatError
+from assay.formats.fields import Config
 from assay.formats.files import member
 from assay.formats.strict_json import read_json, read_value
-from assay.models.config import Config
 from assay.models.decoder import Pooling
 
 KINDS = ("mean", "cls", "last")
@@ -43,7 +43,7 @@ def from_folder(folder: Path, hidden: int) -> Pooling:
     if mode not in MODES:
         raise config.error("pooling_mode", "mean, cls or lasttoken", mode, "a pooling that isn't supported")
     prompts = _optional(folder, "config_sentence_transformers.json")
-    if prompts.has("default_prompt_name"):
+    if "default_prompt_name" in prompts:
         raise prompts.error("default_prompt_name", "none", prompts.text("default_prompt_name"))
     texts = _optional(folder, "sentence_bert_config.json")
     texts.neutral("do_lower_case", False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Context, Decimal
 
 import numpy as np
@@ -44,6 +44,16 @@ def frequencies(rope: Rope) -> NDArray[np.float32]:
     """float32 [pairs], to nearest. 40 decimal digits decide the rounding, so every machine agrees."""
     exact = [_frequency(rope, pair) for pair in range(rope.pairs)]
     return np.array([np.float32(float(value)) for value in exact], np.float32)
+
+
+def divided(rope: Rope) -> Rope:
+    """The same rotation, with divisors in float32, as GGUF has them, in place of llama 3.1's rule."""
+    plain = replace(rope, llama3=None)
+    if rope.llama3 is None:
+        return plain
+    pairs = ((_frequency(plain, pair), _frequency(rope, pair)) for pair in range(rope.pairs))
+    divisors = (float(np.float32(float(_DIGITS.divide(before, after)))) for before, after in pairs)
+    return replace(plain, divisors=tuple(divisors))
 
 
 def lengthened(factor: float, trained: int) -> float:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
-from assay.errors import FormatError
+from assay.formats.fields import LEAST_NORMAL, Fields, rounded
 from assay.kernels.sizes import POSITIONS
 from assay.models.decoder import Decoder
 
@@ -16,18 +15,6 @@ MOST = (1 << 31) - 1
 LAYERS = 4096
 HEAD = range(16, 257, 16)
 """Elements of a head: see the operator `attention`."""
-LEAST_NORMAL, GREATEST = 2.0**-126, 2.0**127
-"""Of float32."""
-
-
-class Fields(Protocol):
-    """Named values. All methods raise FormatError, naming the field, for what is missing or out of range."""
-
-    def integer(self, name: str, low: int, high: int, default: int | None = None) -> int: ...
-
-    def number(self, name: str, low: float, high: float, default: float | None = None) -> float: ...
-
-    def error(self, name: str, want: str, got: int) -> FormatError: ...
 
 
 @dataclass(frozen=True)
@@ -66,7 +53,7 @@ def sized(fields: Fields, names: Names, name: str, vocabulary: int) -> Decoder:
         head_dim=_head_dim(fields, names, hidden, heads),
         vocabulary=vocabulary,
         context=fields.integer(names.context, 2, POSITIONS),
-        epsilon=fields.number(names.epsilon, LEAST_NORMAL, 1.0, names.epsilon_default),
+        epsilon=rounded(fields.number(names.epsilon, LEAST_NORMAL, 1.0, names.epsilon_default)),
         ropes=(None,) * layers,
         tied=False,
     )
@@ -82,11 +69,6 @@ def _head_dim(fields: Fields, names: Names, hidden: int, heads: int) -> int:
     if given not in HEAD:
         raise fields.error(at, f"heads of a multiple of {HEAD.step} elements, at most {HEAD[-1]}", given)
     return given
-
-
-def rounded(value: float) -> float:
-    """The nearest float32."""
-    return float(np.float32(value))
 
 
 def root(value: float) -> float:
