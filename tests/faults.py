@@ -61,13 +61,13 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
         (
             ("models/llama.py", '(keys, "neighbours")', '(keys, "halves")'),
             ("models/llama.py", "magnitude=rounded(magnitude)", "magnitude=1.0"),
-            ("models/phi3.py", '("ffn_gate", "ffn_up")', '("ffn_up", "ffn_gate")'),
+            ("models/llama.py", '("ffn_gate", "ffn_up")', '("ffn_up", "ffn_gate")'),
             ("models/gguf_decoder.py", "        linear,\n", "        1.0,\n"),
             ("models/gguf_decoder.py", "int(trained * linear)", "trained"),
             ("models/gguf_decoder.py", "SHORT if long else", "LONG if long else"),
             ("models/decoder_graph.py", "if rope.magnitude == 1.0:", "if rope.magnitude:"),
-            ("models/gemma2.py", "if model.layers == largest", "if model.layers >= largest"),
-            ("models/gemma3.py", "local if model.window(layer) else wide", "wide"),
+            ("models/gemma.py", "if model.layers == largest", "if model.layers >= largest"),
+            ("models/gemma.py", "local if model.window(layer) else wide", "wide"),
             ("models/shape.py", "layer % period < period - 1", "layer % period"),
             ("models/hyperparameters.py", "(values > 0)", "(values >= 0)"),
         ),
@@ -75,9 +75,9 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
     (
         "tests/llm/test_small.py -k transformers",
         (
-            ("models/gemma2.py", "norms_plus=1.0", "norms_plus=0.0"),
-            ("models/gpt2.py", 'turned=name.split(".", 2)[-1] in maps', "turned=False"),
-            ("models/parts.py", "sum(rows[:n])", "n * rows[0]"),
+            ("models/gemma.py", "norms_plus=1.0", "norms_plus=0.0"),
+            ("models/learned.py", "turned=True", "turned=False"),
+            ("models/parts.py", "Part(source, rows[source], turned", "Part(source, 0, turned"),
             ("models/rope.py", "if turns > Decimal(rule.high)", "if turns > Decimal(rule.low)"),
             ("models/decoder_graph.py", "window=model.window(layer)", "window=0"),
         ),
@@ -189,7 +189,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
     (
         "tests/llm/test_adapters.py",
         (
-            ("models/adapters.py", "return b.reshape(heads, 2, -1,", "return b.reshape(heads, -1, 2,"),
+            ("models/parts.py", "return rows.reshape(heads, 2, -1,", "return rows.reshape(heads, -1, 2,"),
             ("models/adapters.py", "math.sqrt(rank) if", "rank if"),
             ("models/adapters.py", "[first : first + shapes[name][0]]", "[: shapes[name][0]]"),
             ("llm/engine.py", "sha256(self.root + self.adapters[adapter]).digest()", "self.root"),
@@ -364,7 +364,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
         "tests/llm/test_strict.py tests/llm/test_options.py tests/runtime/test_weights.py",
         (
             ("formats/inventory.py", "    if surplus:", "    if False and surplus:"),
-            ("models/hyperparameters.py", "key not in self._known:", "key in self._known:"),
+            ("models/hyperparameters.py", "key not in self.asked:", "key in self.asked:"),
             ("models/shape.py", "    if heads % kv_heads:", "    if kv_heads % heads:"),
             ("runtime/weights.py", "if raw.nbytes != kind.nbytes({}):", "if raw.nbytes < kind.nbytes({}):"),
             ("llm/loader.py", "    contract.require(step)\n", ""),

@@ -80,7 +80,7 @@ def golden(name: str) -> tuple[Decoder, dict[str, Part], Arrays]:
     model = found.from_config(Config(fields, name), name)
     tensors, dtypes = safetensors(folder / "model.safetensors")
     file = Arrays(tensors, dtypes)
-    parts = found.parts(model)
+    parts = found.layout.parts(model)
     hold(file.tensors, stored(parts, weights(model)), name)
     return model, parts, file
 

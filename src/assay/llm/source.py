@@ -86,7 +86,7 @@ def _gguf(file: GgufFile) -> Source:
         name,
         model,
         held,
-        architecture.find(name, str(file.path)).parts(model),
+        architecture.find(name, str(file.path)).layout.parts(model),
         file.release,
         lambda: Tokenizer.from_gguf(file.metadata),
         lambda: file.keys.text(key) if key in file.metadata else None,
@@ -107,7 +107,7 @@ def _folder(path: Path, files: TensorFiles, config: Config) -> Source:
         for name, info in files.tensors.items()
         if not (name.endswith(kind.ignored) or name.removeprefix(kind.prefix).startswith(ignored))
     }
-    modules = parts = kind.parts(model)
+    modules = parts = kind.layout.parts(model)
     prefixes = TEXT_IN if ignored else (kind.prefix,)  # there is none in a file of a model without its head
     prefix = next((each for each in prefixes if any(name.startswith(each) for name in found)), "")
     if prefix != kind.prefix:

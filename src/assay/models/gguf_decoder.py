@@ -9,9 +9,9 @@ from assay.formats.fields import GREATEST, Keys
 from assay.formats.tensors import GgufContents, TensorInfo
 from assay.kernels.sizes import POSITIONS
 from assay.models import architecture
-from assay.models.decoder import Decoder, Pooling, weights
+from assay.models.decoder import Decoder, Pooling
 from assay.models.hyperparameters import Hyperparameters
-from assay.models.parts import Part, side_by_side
+from assay.models.parts import Layout, Part
 from assay.models.pooling import KINDS
 from assay.models.rope import Rope
 from assay.models.shape import Names, sized
@@ -59,7 +59,8 @@ def read(file: GgufContents) -> tuple[Hyperparameters, Decoder, dict[str, Part]]
 
 def placed(model: Decoder, fused: Mapping[str, tuple[str, ...]]) -> dict[str, Part]:
     """Where weights lie in a GGUF file, some of them side by side."""
-    return {name: Part(name) for name in weights(model)} | side_by_side(model, fused, "blk")
+    inside = {member: source for source, members in fused.items() for member in members}
+    return Layout(inside, {}, "blk").parts(model)
 
 
 def like(keys: Hyperparameters, pairing: str = "halves", names: Names = NAMES) -> Decoder:

@@ -1,17 +1,16 @@
-"""llama, and what its descendants have in common with it."""
+"""llama and its like: mistral has a window, qwen2 biases, qwen3 norms of heads, phi3 maps side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from assay.formats.fields import GREATEST, Config, rounded
 from assay.kernels.sizes import POSITIONS
 from assay.models import gguf_decoder
 from assay.models.architecture import QKV, Architecture
-from assay.models.decoder import Decoder, weights
+from assay.models.decoder import Decoder
 from assay.models.hyperparameters import Hyperparameters
-from assay.models.parts import Part
+from assay.models.parts import Layout
 from assay.models.rope import Llama3, Rope, lengthened
 from assay.models.shape import MOST, Names, sized
 
@@ -135,24 +134,42 @@ def windows(config: Config, layers: int) -> tuple[int, ...]:
     return tuple(window if kind == "sliding_attention" else 0 for kind in kinds)
 
 
-def parts(
-    model: Decoder,
-    layer: Mapping[str, str] = LAYER,
-    rest: Mapping[str, str] = REST,
-    norms_plus: float = 0.0,
-    layers_at: str = "model.layers",
-) -> dict[str, Part]:
-    """Where each weight lies; norms are stored `norms_plus` too low."""
-    found = {}
-    for name in weights(model):
-        stem, kind = name.rsplit(".", 1)
-        if stem.startswith("blk."):
-            _, number, part = stem.split(".")
-            source = f"{layers_at}.{number}.{layer[part]}.{kind}"
-        else:
-            source = f"{rest[stem]}.{kind}"
-        found[name] = Part(source, plus=norms_plus if stem.endswith("_norm") else 0.0)
-    return found
+def qwen2(config: Config, name: str) -> Decoder:
+    """A shape with a window only where the config turns it on, from layer `max_window_layers` on."""
+    model = like(config, name)
+    if not model.windows or not config.flag("use_sliding_window", False):
+        return replace(model, windows=())
+    first = 0 if "layer_types" in config else config.integer("max_window_layers", 0, MOST, model.layers)
+    windows = (0 if layer < first else window for layer, window in enumerate(model.windows))
+    return replace(model, windows=tuple(windows))
 
 
-ARCHITECTURE = Architecture(from_config, parts, from_gguf)
+def qwen3(config: Config, name: str) -> Decoder:
+    """The same, with normalised heads."""
+    biases = (*QKV, "attn_output") if config.flag("attention_bias", False) else ()
+    return replace(qwen2(config, name), biases=biases, head_norms=True)
+
+
+def phi3(keys: Hyperparameters) -> Decoder:
+    """The shape that a GGUF file says, its window too, as transformers sees it (llama.cpp leaves it out)."""
+    model = gguf_decoder.like(keys)
+    window = keys.integer("attention.sliding_window", 0, MOST, 0)
+    return replace(model, windows=(window,) * model.layers if window else ())
+
+
+GATE_UP = ("ffn_gate", "ffn_up")
+SIDE_BY_SIDE = dict.fromkeys(QKV, "self_attn.qkv_proj") | dict.fromkeys(GATE_UP, "mlp.gate_up_proj")
+LAYOUT = Layout(LAYER, REST)
+ARCHITECTURES = {
+    "llama": Architecture(from_config, LAYOUT, from_gguf),
+    "mistral": Architecture(like, LAYOUT, from_gguf),
+    "qwen2": Architecture(
+        lambda config, name: replace(qwen2(config, name), biases=QKV),
+        LAYOUT,
+        lambda keys: replace(gguf_decoder.like(keys), biases=QKV),
+    ),
+    "qwen3": Architecture(qwen3, LAYOUT, lambda keys: replace(gguf_decoder.like(keys), head_norms=True)),
+    "phi3": Architecture(
+        like, Layout(LAYER | SIDE_BY_SIDE, REST), phi3, fused={"attn_qkv": QKV, "ffn_up": GATE_UP}
+    ),
+}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import TypeVar
 
 import numpy as np
@@ -45,18 +45,47 @@ def stored(parts: Mapping[str, Part], wanted: Mapping[str, Wanted]) -> dict[str,
     return found
 
 
-def side_by_side(model: Decoder, fused: Mapping[str, tuple[str, ...]], layers_at: str) -> dict[str, Part]:
-    """Where maps and biases lie whose rows are one after another in a tensor of each layer: `fused` says for
-    such a tensor which.
+@dataclass(frozen=True)
+class Layout:
+    """What a file calls weights: the parts of a layer, and the others, where their names differ. Parts of one
+    name lie in one tensor, their rows one after another in the order of `layer`. Norms are stored
+    `norms_plus` too low, and the layers' maps transposed if `turned`.
     """
-    found, wanted = {}, weights(model)
-    for layer, (source, members), kind in product(range(model.layers), fused.items(), ("weight", "bias")):
-        names = [f"blk.{layer}.{member}.{kind}" for member in members]
-        if names[0] in wanted:
-            rows = [wanted[name].shape[0] for name in names]
-            for n, name in enumerate(names):
-                found[name] = Part(f"{layers_at}.{layer}.{source}.{kind}", sum(rows[:n]), sum(rows))
-    return found
+
+    layer: Mapping[str, str]
+    rest: Mapping[str, str]
+    layers_at: str = "model.layers"
+    norms_plus: float = 0.0
+    turned: bool = False
+
+    def parts(self, model: Decoder) -> dict[str, Part]:
+        """Where each weight lies."""
+        wanted, order, rows = weights(model), [*self.layer], Counter[str]()
+        sources = {name: self._source(name) for name in wanted}
+        found: dict[str, Part] = {}
+        for name in sorted(wanted, key=lambda name: order.index(_part(name)) if _part(name) in order else -1):
+            source, shape = sources[name], wanted[name].shape
+            turned = self.turned and name.startswith("blk.") and len(shape) == 2
+            plus = self.norms_plus if "_norm." in name else 0.0
+            found[name] = Part(source, rows[source], turned=turned, plus=plus)
+            rows[source] += shape[0]
+        fused = Counter(sources.values())
+        return {
+            name: replace(found[name], total=rows[source]) if fused[source] > 1 else found[name]
+            for name, source in sources.items()
+        }
+
+    def _source(self, name: str) -> str:
+        stem, kind = name.rsplit(".", 1)
+        if not stem.startswith("blk."):
+            return f"{self.rest.get(stem, stem)}.{kind}"
+        part = _part(name)
+        return f"{self.layers_at}.{stem.split('.')[1]}.{self.layer.get(part, part)}.{kind}"
+
+
+def _part(name: str) -> str:
+    """Of a layer, as "attn_q", or what isn't of one."""
+    return name.split(".")[-2]
 
 
 def neighbours(rows: NDArray[T], name: str, model: Decoder) -> NDArray[T]:
