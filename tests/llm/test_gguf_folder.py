@@ -20,7 +20,7 @@ from assay.formats.gguf_writer import write_gguf
 from assay.llm.folder_tokenizer import FolderTokenizer
 from assay.llm.gguf_folder import open_as_gguf
 from assay.llm.gguf_vocabulary import tokenizer_keys
-from assay.llm.spelling import BYTE_TOKEN
+from assay.llm.spelling import BYTE_TOKENS
 from assay.llm.tokenizer import Tokenizer as Own
 from llm import converted
 from llm.converted import GOLDEN, LENGTH, MODELS, POSITIONS
@@ -64,7 +64,7 @@ def all_pairs(made: Tokenizer) -> Tokenizer:
     fields = json.loads(made.to_str())
     vocabulary = fields["model"]["vocab"]
     made_of = map("".join, fields["model"]["merges"])
-    ranks = dict.fromkeys(token for token in made_of if not BYTE_TOKEN.fullmatch(token))
+    ranks = dict.fromkeys(token for token in made_of if token not in BYTE_TOKENS)
     cuts = [(token[:at], token[at:]) for token in ranks for at in range(len(token) - 1, 0, -1)]
     fields["model"]["merges"] = [pair for pair in cuts if vocabulary.keys() >= {*pair}]
     return Tokenizer.from_str(json.dumps(fields))
