@@ -46,8 +46,8 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
                 "mean = splat(tree_sum(total) / np.float32(n))",
                 "mean = splat(np.float32(0.0))",
             ),
-            ("kernels/norm.py", "select(lane_numbers() < splat_i32(count), d, splat(0.0))", "d"),
-            ("kernels/elementwise.py", "((start + i) % n)", "(i % n)"),
+            ("kernels/norm.py", "select(lane_numbers() < splat_i32(n - whole), d, splat(0.0))", "d"),
+            ("kernels/elementwise.py", "column = (start + done) % n", "column = done % n"),
             ("simd/mathf.py", "size < splat(0.625)", "size < splat(1.5)"),
             (
                 "simd/mathf.py",
@@ -193,7 +193,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
             ("models/adapters.py", "math.sqrt(rank) if", "rank if"),
             ("models/adapters.py", "[first : first + shapes[name][0]]", "[: shapes[name][0]]"),
             ("llm/engine.py", "sha256(self.root + self.adapters[adapter]).digest()", "self.root"),
-            ("llm/engine.py", "names.index(share.sequence.sampling.adapter) - 1", "0"),
+            ("llm/step.py", "adapters.index(share.sequence.sampling.adapter) - 1", "0"),
         ),
     ),
     (
@@ -412,5 +412,25 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
             ("formats/safetensors.py", "if info.offset % info.dtype.size == 0:", "if info.nbytes:"),
             ("formats/strict_json.py", "if len(made) < len(pairs):", "if not made and pairs:"),
         ),
+    ),
+    (
+        "tests/llm/test_embeddings.py",
+        (
+            ("models/decoder_graph.py", "causal=not model.encoder", "causal=True"),
+            ("models/decoder_graph.py", "if not (model.embeds and self.cached)", "if not self.cached"),
+            ("models/pooling.py", "len(kinds) == 3", "True"),
+            (
+                "llm/embedding_model.py",
+                "page[:, None] + np.arange(",
+                "np.zeros_like(page[:, None]) + np.arange(",
+            ),
+            ("llm/embedding_model.py", 'last - np.int32(1) if kind == "last"', 'last if kind == "last"'),
+            ("llm/embedding_model.py", "tokens[: most - 1] + tokens[-1:]", "tokens[:most]"),
+            ("llm/embedding_model.py", 'else "mean"\n', 'else "unit"\n'),
+        ),
+    ),
+    (
+        "tests/llm/test_small.py",
+        (("models/decoder_graph.py", "return final, logits,", "return x, logits,"),),
     ),
 )
