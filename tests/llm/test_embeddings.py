@@ -84,11 +84,16 @@ def test_hidden_states_are_those_of_transformers(model: assay.EmbeddingModel) ->
     assert np.abs(found - expected).max() <= 1e-4 * np.abs(expected).max()
 
 
+def test_layers_have_one_cache_in_turn(model: assay.EmbeddingModel) -> None:
+    assert len(model.graph.states) == 2
+
+
 @pytest.mark.parametrize("pooling", [None, "mean", "cls", "last"])
 def test_texts_are_pooled_hidden_states(model: assay.EmbeddingModel, pooling: str | None) -> None:
     """In float64 from the same hidden states: the mean of 62 has 9 roundings of its terms, a length 30."""
-    found = model.embed(TEXTS, pooling=pooling, truncate=True)
-    for text, vector in zip(TEXTS, found, strict=True):
+    texts = [*TEXTS, "hund über " * 90]
+    found = model.embed(texts, pooling=pooling, truncate=True)
+    for text, vector in zip(texts, found, strict=True):
         tokens = tokens_of(text)
         hidden = model.hidden_states(tokens if len(tokens) <= 100 else [*tokens[:99], tokens[-1]])
         wanted = {"cls": hidden[0], "last": hidden[-1]}.get(pooling or "mean", hidden.mean(0, np.float64))
