@@ -30,12 +30,11 @@ class Setting(Generic[T_co]):
         text = os.environ.get(self.name)
         try:
             return self.parse(text) if text else self.default()
-        except ValueError as error:
+        except (ValueError, KeyError) as error:
+            rule, got, hint = "a setting has no default here", str(error), f"set {self.name}"
             if text:
                 rule, got = "a setting can't be read", repr(text)
                 hint = f"unset {self.name} for the default, or see `assay settings`"
-            else:
-                rule, got, hint = "a setting has no default here", str(error), f"set {self.name}"
             raise RequestError(rule, place=self.name, want=self.want, got=got, hint=hint) from error
 
 
@@ -56,19 +55,6 @@ def unknown() -> list[str]:
     """The variables of this environment that have our prefix and that nothing reads."""
     known = {setting.name for setting in ALL}
     return sorted(name for name in os.environ if name.startswith("ASSAY_") and name not in known)
-
-
-def _one_of(*choices: str) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if text not in choices:
-            raise ValueError(text)
-        return text
-
-    return parse
-
-
-def _switch(text: str) -> bool:
-    return _one_of("0", "1")(text) == "1"
 
 
 def _positive(text: str) -> int:
@@ -109,14 +95,14 @@ THREADS = Setting(
 )
 CPU = Setting(
     "ASSAY_CPU",
-    _one_of(*CPU_LEVELS),
+    {level: level for level in CPU_LEVELS}.__getitem__,
     lambda: "host",
     "instruction set that kernels are compiled for",
     " | ".join(CPU_LEVELS),
 )
 DEBUG = Setting(
     "ASSAY_DEBUG",
-    _switch,
+    {"0": False, "1": True}.__getitem__,
     lambda: False,
     "1 shows where an error was raised, as Python's traceback, before its text",
     "0 | 1",

@@ -5,8 +5,7 @@ The arithmetic is NumPy's in float64: nothing here is served.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Sequence as Items
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from assay.errors import PrecisionOverflow
 
 Floats = NDArray[np.float64]
-Logits = Callable[[Items[int]], NDArray[np.float32]]
+Logits = Callable[[Sequence[int]], NDArray[np.float32]]
 """`LanguageModel.logits`, or another engine's."""
 ROWS = 32
 """Positions whose probabilities are in memory at once."""
@@ -36,8 +35,7 @@ class Evaluation:
     @property
     def perplexity(self) -> list[float]:
         """Of each model: exp of the mean surprise."""
-        found: list[float] = np.exp(self.surprise.mean(axis=-1)).tolist()
-        return found
+        return [float(each) for each in np.exp(self.surprise.mean(axis=-1))]
 
     @property
     def agreement(self) -> float:
@@ -45,7 +43,7 @@ class Evaluation:
         return float((self.likeliest[0] == self.likeliest[-1]).mean())
 
 
-def windows(tokens: Items[int], context: int, bos: int | None) -> list[list[int]]:
+def windows(tokens: Sequence[int], context: int, bos: int | None) -> list[list[int]]:
     """The text in windows of `context` tokens, side by side; what is left at its end is left out. Each begins
     with `bos`, in place of its first token, if there is one.
     """
@@ -54,7 +52,7 @@ def windows(tokens: Items[int], context: int, bos: int | None) -> list[list[int]
 
 
 def evaluate(
-    models: Items[Logits], cut: Items[Items[int]], progress: Callable[[int, int], None]
+    models: Sequence[Logits], cut: Sequence[Sequence[int]], progress: Callable[[int, int], None]
 ) -> Evaluation:
     """Score the second half of each window: its tokens but the first one of them, each after those before it
     in the window. Of two models the second is the reference. Raises RequestError or PrecisionOverflow.
