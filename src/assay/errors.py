@@ -18,6 +18,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # typing's own takes longer to import than all that stands here
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Self
 
 
@@ -28,6 +29,19 @@ def shown(value: object) -> str:
     except Exception:  # integers of too many digits; objects of the caller's own
         text = f"{type(value).__name__} that can't be shown"
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def near(word: str, known: Iterable[str], before: str = "", family: str = "") -> str:
+    """`did you mean X or Y?`, after `before`, of names, of a family, that a word which is none of them
+    begins, else of those that it resembles; nothing where there are none.
+    """
+    names = list(known)
+    found = [name for name in names if word.strip("-") and name.startswith(word)][:3]
+    if not found:
+        import difflib
+
+        found = difflib.get_close_matches(word, names, n=3, cutoff=0.6)
+    return f"{before}did you mean {' or '.join(family + name for name in found)}?" if found else ""
 
 
 class AssayError(Exception):

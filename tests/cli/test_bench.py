@@ -7,8 +7,7 @@ import json
 import pytest
 
 from assay.cli import machine
-from assay.cli.machine import Limits
-from assay.cli.work import Work, work_of
+from assay.cli.machine import Limits, Work, work_of
 from assay.kernels import target
 
 LIMITS = Limits(memory=10e9, cache=100e9, float32=100e9, int8=1000e9)

@@ -52,7 +52,7 @@ def test_help_explains_with_examples(cli, name: str) -> None:
 def test_the_examples_are_read_without_complaint(name: str) -> None:
     for example in command(name).examples:
         line = example.rpartition(f"assay {name}")[2].partition("|")[0].partition(">")[0]
-        command(name).parser().read(shlex.split(line))
+        command(name).read(shlex.split(line))
 
 
 def test_a_family_without_its_command_lists_it(cli) -> None:
@@ -181,7 +181,7 @@ def test_a_wrong_command_line_is_told_in_the_form_of_all_errors(cli, line: list[
     ],
 )
 def test_a_prompt_may_begin_with_a_dash(line: list[str]) -> None:
-    assert command("run").parser().read(line).prompt == line[-1]
+    assert command("run").read(line).prompt == line[-1]
 
 
 @pytest.mark.parametrize(("error", "code"), [(FormatError, 1), (RequestError, 2)])

@@ -9,7 +9,7 @@ import pytest
 
 from assay import settings
 from assay.cli import doctor, machine
-from assay.cli.doctor import WRONG, Check
+from assay.cli.doctor import WRONG
 
 
 def test_this_machine_is_fit(cli, smollm2: object) -> None:
@@ -57,7 +57,7 @@ def test_a_cache_that_cannot_be_made_is_wrong(cli, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.usefixtures("_only")
 def test_too_little_memory_is_wrong(cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "memory", lambda: {"MemTotal": 8 << 30, "MemAvailable": 100 << 20})
+    monkeypatch.setattr(machine, "memory", {"MemTotal": 8 << 30, "MemAvailable": 100 << 20}.get)
     outcome = cli("doctor")
     assert outcome.code == 1 and "0.1 GB" in outcome.out
 
@@ -80,14 +80,14 @@ def test_one_fault_is_one_row_and_what_rests_on_it_is_skipped(
 
 def test_checks_need_only_checks_before_them() -> None:
     before: list[str] = []
-    for check in doctor._checks(1):
-        assert set(check.needs) <= set(before)
-        before.append(check.name)
+    for name, (_, needs) in doctor.checks(1).items():
+        assert set(needs) <= set(before)
+        before.append(name)
 
 
 def test_a_kernel_that_computes_wrongly_is_found() -> None:
-    finding = doctor._examine(Check("kernel", lambda: str(doctor._norm(lambda *words: None))), {})
-    assert finding.state == WRONG and "computes wrongly" in finding.found
+    state, found, _ = doctor.examine(lambda: str(doctor._norm(lambda *words: None)))
+    assert state == WRONG and "computes wrongly" in found
 
 
 def test_a_compiler_that_fails_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -95,5 +95,5 @@ def test_a_compiler_that_fails_is_found(monkeypatch: pytest.MonkeyPatch, tmp_pat
     (tmp_path / "numba.py").write_text("raise ImportError('planted')")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
-    finding = doctor._examine(Check("compiler", doctor._compiler), {})
-    assert finding.state == WRONG and finding.fix
+    state, _, fix = doctor.examine(doctor._compiler)
+    assert state == WRONG and fix

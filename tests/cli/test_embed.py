@@ -48,8 +48,8 @@ def test_refusals(cli, loaded, tmp_path: Path) -> None:
     for arguments, code, says in (
         (["minilm", long], 2, "302"),
         (["minilm"], 2, "nothing to embed"),
-        (["minilm", "--file", str(tmp_path / "none")], 2, "no such texts"),
-        (["minilm", "--file", str(tmp_path / "bytes")], 2, "no such texts"),
+        (["minilm", "--file", str(tmp_path / "none")], 2, "--file: it can't be read"),
+        (["minilm", "--file", str(tmp_path / "bytes")], 2, "--file: it is not text"),
         (["minilm", "a", "--pooling", "max"], 2, "no such choice"),
     ):
         outcome = cli("embed", *arguments)

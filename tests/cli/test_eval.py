@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
-from llm import tiny
+from llm import peft, tiny
 
 TEXT = "abcab ab\nzyx" * 40
 
@@ -37,7 +38,7 @@ def test_one_model_run_in_two_ways(cli, files) -> None:
     assert first["divergence"] == found["divergence_max"] >= second["divergence"]
     assert first["before"] + first["token"] in TEXT
     text = cli(*arguments, "--against-activations", "float32", "--worst", "1").out
-    assert "same likeliest token:" in text and f"'position': {first['position']}" in text
+    assert "same likeliest token:" in text and f"position {first['position']}, " in text
 
 
 @pytest.mark.parametrize("content", [b"", b"too short", b"\xff" * 4000])
@@ -53,3 +54,23 @@ def test_other_tokens_cannot_be_compared(cli, files, tmp_path) -> None:
     outcome = cli("eval", *map(str, files), "--against", str(other), "--threads", "1")
     assert outcome.code == 2 and "--against" in outcome.err
     assert cli("eval", str(files[0]), str(tmp_path / "none"), "--threads", "1").code == 2
+
+
+def test_an_adapter_beside_the_model_itself(cli, files, tmp_path) -> None:
+    """The other model is run with the adapter too, unless it is named anew."""
+    rng = np.random.default_rng(0)
+    a, b = (
+        rng.normal(0, 0.3, shape).astype(np.float32) for shape in ((4, tiny.HIDDEN), (tiny.FEED_FORWARD, 4))
+    )
+    peft.write(tmp_path / "a", peft.named({"model.layers.0.mlp.up_proj.weight": (a, b)}), peft.config(r=4))
+    line = ["eval", *map(str, files), "--context", "64", "--threads", "1", "--json"]
+    line += ["--activations", "float32", "--adapter", str(tmp_path / "a")]
+    same = json.loads(cli(*line, "--against-activations", "float32").out)
+    assert same["divergence_max"] == 0
+    base = json.loads(cli(*line, "--against", str(files[0])).out)
+    assert base["divergence_mean"] > 1e-4 and str(tmp_path / "a") in base["models"][0]
+    alone = json.loads(cli(*line[:-2]).out)
+    tuned, plain = base["perplexity"]
+    # Means of the same numbers: NumPy adds them in another order where two models' stand side by side.
+    assert same["perplexity"] == pytest.approx([tuned, tuned], rel=1e-12) != [plain, plain]
+    assert alone["perplexity"] == pytest.approx([plain], rel=1e-12)

@@ -117,13 +117,29 @@ def test_a_quick_stage_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert terminal.getvalue() == ""
 
 
-def test_what_is_no_terminal_stays_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_terminal_gets_a_line_for_each_long_stage(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     with Bars(delay=0.0) as bars:
-        bars.download(1, 2)
-        bars.compile(1, 2, "x")
-    assert stream.getvalue() == ""
+        for done in range(3):
+            bars.download(done * 10**6, 2 * 10**6)
+            bars.compile(done, 2, "x")
+            bars.weights(done, 2)
+            bars.say("loading the model")
+        bars.count("quantising", "tensors", 1, 2)
+    assert stream.getvalue() == (
+        "assay: fetching the model, 2 MB\nassay: compiling kernels, once, 2 kernels\n"
+    )
+
+
+@pytest.mark.parametrize(("total", "said"), [(2, ""), (0, "assay: fetching the model\n")])
+def test_what_is_done_already_gets_no_line(monkeypatch: pytest.MonkeyPatch, total: int, said: str) -> None:
+    """A total of 0 isn't known."""
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    with Bars(delay=0.0) as bars:
+        bars.download(2, total)
+    assert stream.getvalue() == said
 
 
 def test_an_unknown_total_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:

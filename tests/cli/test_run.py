@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.cli import options, run
+from assay.cli import options
+from assay.cli.dispatch import command
 from assay.llm.request import Sampling
 
 PROMPT = "Name three primary colors."
@@ -77,7 +78,7 @@ def test_a_prompt_that_is_no_text_is_refused(cli, monkeypatch) -> None:
     for word, stdin in (("-", b"\xff\xfe"), ("\udcff", b"")):
         outcome = cli("run", "smollm2", word, stdin=stdin)
         assert outcome.code == 2
-        assert outcome.err.startswith("assay: PROMPT: the prompt is not text")
+        assert outcome.err.startswith("assay: PROMPT: it is not text\n  wanted UTF-8\n")
 
 
 @pytest.mark.parametrize(("word", "stdin"), [("", b""), (" \n", b""), ("-", b""), ("-", b"\n")])
@@ -127,7 +128,46 @@ def test_options_of_sampling_reach_the_request(tmp_path: Path) -> None:
     schema.write_text('{"type": "object"}')
     line = "run m p --min-p 0.1 --typical-p 0.9 --repetition-penalty 1.1 --presence-penalty -1 --min-tokens 0"
     line += f" --frequency-penalty 0.5 --logit-bias 42:-100 --logit-bias 7:1.5 --json-schema {schema}"
-    fields = options.sampling(run.COMMAND.parser().parse_args(line.split()[1:]))
+    fields = options.sampling(command("run").read(line.split()[1:]))
     assert fields["logit_bias"] == {42: -100.0, 7: 1.5} and fields["json_schema"] == '{"type": "object"}'
     assert fields["presence_penalty"] == -1 and fields["min_p"] == 0.1 and "bad_words" not in fields
     assert "temperature" not in fields and Sampling(**fields).typical_p == 0.9
+
+
+def test_several_answers_are_told_apart_and_are_those_of_the_api(cli, loaded) -> None:
+    line = ["run", "smollm2", PROMPT, "--max-tokens", "5", "--temperature", "2", "--n", "3", "--seed", "3"]
+    asked = {"max_tokens": 5, "temperature": 2.0, "seed": 3, "n": 3}
+    answer = loaded.chat([{"role": "user", "content": PROMPT}], **asked)
+    texts = [each.text for each in answer.choices]
+    assert len(set(texts)) == 3
+    headed = [f"--- answer {index} of 3 ---\n{text}\n" for index, text in enumerate(texts, 1)]
+    assert cli(*line).out == "".join(headed)
+    assert re.fullmatch(r"seed \d+\n", cli(*line[:-2]).err)
+    found = json.loads(cli(*line, "--json").out)
+    assert [found["text"], *(other["text"] for other in found["others"])] == texts
+    raw = cli(*line, "--raw", "--json").out
+    assert json.loads(raw)["text"] == loaded.generate(PROMPT, **asked).text
+
+
+def test_json_has_the_log_probabilities_of_tokens_and_of_their_alternatives(cli, loaded) -> None:
+    line = ["run", "smollm2", PROMPT, "--max-tokens", "4", "--top-logprobs", "3"]
+    found = json.loads(cli(*line, "--json").out)
+    assert len(found["tokens"]) == len(found["logprobs"]) == len(found["top_logprobs"]) == 4
+    for token, logprob, places in zip(found["tokens"], found["logprobs"], found["top_logprobs"], strict=True):
+        # Greedily the likeliest is taken.
+        assert places[0]["token"] == token and places[0]["logprob"] == logprob
+        assert [place["logprob"] for place in places] == sorted((p["logprob"] for p in places), reverse=True)
+        assert [place["text"] for place in places] == [
+            loaded.tokenizer.decode([place["token"]], skip_special=False) for place in places
+        ]
+    refused = cli(*line)
+    assert refused.code == 2 and refused.err.startswith("assay: --top-logprobs: ")
+
+
+def test_an_adapter_is_loaded_and_asked_for(cli, loaded, monkeypatch) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr("assay.cli.model.load", lambda name, **given: asked.append(given) or loaded)
+    outcome = cli("run", "smollm2", PROMPT, "--adapter", "./tuned", "--max-tokens", "2")
+    assert asked[0]["adapters"] == {"./tuned": "./tuned"}
+    assert outcome.code == 2 and "adapter" in outcome.err, "the model here was loaded without it"
+    assert cli("run", "smollm2", PROMPT, "--max-tokens", "2").code == 0 and asked[1]["adapters"] is None

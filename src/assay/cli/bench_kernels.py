@@ -1,23 +1,34 @@
-"""`assay bench kernels`: each kernel on a model's shapes, beside what the machine can do at most."""
+"""Measure each kernel on a model's shapes, with the share of the machine's limit.
+
+The launches of one kernel on one shape are timed together on the whole team; - stands where they are
+too short to tell. The limits are measured in the same run by kernels that only read, only multiply, or
+only form 8-bit dots, as for weights of 4 bits. Weights of matrix products count against the memory's
+bandwidth, other values against the caches'. --targets compares the variants that kernels have for
+different instruction sets; their bits are the same.
+
+    assay bench kernels smollm2
+    assay bench kernels smollm2 --tokens 1,8,512 --threads 2 --json
+    assay bench kernels smollm2 --targets host,avx2,baseline
+"""
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from assay import settings
 from assay.cli import machine, options
-from assay.cli.command import GOOD, NO, Command, Parser
+from assay.cli.command import Argument, Report, Values
+from assay.cli.machine import Limits, Work, work_of
 from assay.cli.model import load_model
+from assay.cli.progress import Bars
+from assay.cli.text import figures, table
 from assay.errors import HardwareFault
 
 if TYPE_CHECKING:
-    from assay.cli.machine import Limits
-    from assay.cli.work import Work
     from assay.compiler.plan import Launch
     from assay.llm.engine import Engine
 
@@ -27,72 +38,57 @@ SHORTEST = 1e-6
 """Seconds below which a launch alone says nothing: starting the team takes longer."""
 Found = dict[str, Any]
 """What is printed as JSON."""
+TARGETS = options.several(options.one_of(settings.CPU_LEVELS))
+ARGUMENTS = (
+    *options.LOADING,
+    Argument("--tokens", "of steps", "N,…", options.several(options.whole(1)), (1, 512)),
+    Argument("--targets", f"to compare: {', '.join(settings.CPU_LEVELS)}", "NAME,…", TARGETS),
+    Argument("--repeats", "the best of N counts", "N", options.whole(1), 5),
+    options.JSON,
+)
 
 
-def _declare(parser: Parser) -> None:
-    options.add_model(parser)
-    whole, levels = options.whole(1), settings.CPU_LEVELS
-    wholes, targets = options.several(whole), options.several(options.one_of(levels))
-    compared = f"instruction sets to compare: {', '.join(levels)} (ASSAY_CPU's)"
-    parser.add_argument("--tokens", type=wholes, default=(1, 512), metavar="N,…", help="of steps (1,512)")
-    parser.add_argument("--targets", type=targets, metavar="NAME,…", help=compared)
-    parser.add_argument("--repeats", type=whole, default=5, metavar="N", help="the best of N counts (5)")
-    parser.add_argument("--json", action="store_true", help="for programs")
-
-
-def _run(arguments: argparse.Namespace) -> int:
-    if arguments.targets is None:
-        found = [_measure(arguments)]
-    else:
-        _require(arguments.targets)
-        found = []
-        for target in arguments.targets:
-            # A process has one target: the same kernel for another one has the same symbol.
-            answer = _in_child(arguments, target)
-            if answer is None:
-                return NO
-            found.append(answer)
-    print(json.dumps(found) if arguments.json else "\n".join(line for one in found for line in _text(one)))
-    return GOOD
-
-
-def _require(targets: Sequence[str]) -> None:
-    """Raise HardwareFault for a target that this processor lacks, before any other is measured."""
+def run(arguments: Values) -> Report:
     from assay.kernels.target import named
 
-    for target in targets:
+    for target in arguments.targets or ():
         try:
             named(target)
         except HardwareFault as fault:
             fault.hint = "leave it out"
             raise fault.at("--targets") from None
+    # A process has one target: the same kernel for another one has the same symbol.
+    found = [_in_child(arguments, target) for target in arguments.targets or ()] or [_measure(arguments)]
+    return Report(found, (line for one in found for line in _text(one)))
 
 
-def _in_child(arguments: argparse.Namespace, target: str) -> Found | None:
-    """What `_measure` gives in a process with this target, or None where it failed and said why."""
-    command = [sys.executable, "-m", "assay", "bench", "kernels", arguments.model, "--json"]
-    command += [f"--tokens={','.join(map(str, arguments.tokens))}", f"--repeats={arguments.repeats}"]
-    command += [f"--activations={arguments.activations}"]
-    command += [f"--threads={arguments.threads}"] if arguments.threads else []
-    command += [f"--quantize={arguments.quantize}"] if arguments.quantize else []
+def _in_child(arguments: Values, target: str) -> Found:
+    """What `_measure` gives in a process with this target. Raises SystemExit where it failed and said why."""
+    given = {**vars(arguments), "tokens": ",".join(map(str, arguments.tokens)), "targets": None}
+    model, _ = given.pop("model"), given.pop("json")
+    words = [f"--{name}={value}" for name, value in given.items() if value is not None]
+    command = [sys.executable, "-m", "assay", "bench", "kernels", model, "--json", *words]
     environment = settings.child_environment(settings.CPU.name, {settings.CPU.name: target})
     child = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
     if child.returncode:
-        return None
+        raise SystemExit(child.returncode)
     answer: Found = json.loads(child.stdout)[0]
     return answer
 
 
-def _measure(arguments: argparse.Namespace) -> Found:
-    lm = load_model(arguments, guesses=False, prefix_cache=False)
+def _measure(arguments: Values) -> Found:
+    lm = load_model(arguments)
     device = lm.engine.executor.device
-    limits = machine.limits(device)
-    steps = [_step(lm.engine, tokens, arguments.repeats, limits) for tokens in arguments.tokens]
+    steps: list[Found] = []
+    with Bars() as progress:
+        progress.count("measuring", "steps", 0, len(arguments.tokens), long=True)
+        limits = machine.limits(device)
+        for tokens in arguments.tokens:
+            steps.append(_step(lm.engine, tokens, arguments.repeats, limits))
+            progress.count("measuring", "steps", len(steps), len(arguments.tokens), long=True)
     return {
         "model": arguments.model,
-        "conditions": machine.conditions(
-            device.team.nthreads, 0, activations=arguments.activations, repeats=arguments.repeats
-        ),
+        "conditions": machine.conditions(device.team.nthreads, 0, **options.ways(arguments)),
         "limits": limits.figures(),
         "steps": steps,
     }
@@ -100,16 +96,14 @@ def _measure(arguments: argparse.Namespace) -> Found:
 
 def _step(engine: Engine, tokens: int, repeats: int, limits: Limits) -> Found:
     """The launches of a step of `tokens` tokens of one sequence, those alike together."""
-    from assay.cli.work import work_of
     from assay.llm.request import Sampling
     from assay.llm.scheduler import Share
     from assay.llm.step import step_inputs
     from assay.runtime.profile import profile
 
     past = PAST if tokens == 1 else 0
-    sequence = engine.add(
-        [index % engine.vocabulary for index in range(past + tokens)], Sampling(max_tokens=1)
-    )
+    prompt = [index % engine.vocabulary for index in range(past + tokens)]
+    sequence = engine.add(prompt, Sampling(max_tokens=1))
     try:
         for count in filter(None, (past, tokens)):
             sequence.hold(engine.pages, count)
@@ -144,42 +138,16 @@ def _row(kernel: str, work: Work, launches: int, together: float, limits: Limits
         "ms": round(1e3 * together, 3),
         "gop_per_s": round(work.operations / seconds / 1e9, 1) if timed else None,
         "gb_per_s": round((work.weights + work.values) / seconds / 1e9, 2) if timed else None,
-        "limit": limit,
         "share_of_limit": round(least / seconds, 3) if timed else None,
+        "limit": limit,
     }
 
 
 def _text(found: Found) -> Iterator[str]:
-    for name in ("conditions", "limits"):
-        yield name + ": " + ", ".join(f"{key} {value}" for key, value in found[name].items())
-    for step in found["steps"]:
+    steps = found["steps"]
+    yield from figures({name: value for name, value in found.items() if value is not steps})
+    for step in steps:
         yield f"\na step of {step['tokens']} token{'s' * (step['tokens'] > 1)} after {step['past']}"
-        yield _line("kernel", "shape", "launches", "ms", "GOP/s", "GB/s", "share of the limit")
-        for row in step["kernels"]:
-            share = row["share_of_limit"]
-            reached = f"{share:.0%} {row['limit']}" if share is not None else "too short to tell"
-            names = ("kernel", "shape", "launches", "ms", "gop_per_s", "gb_per_s")
-            yield _line(*("-" if row[name] is None else str(row[name]) for name in names), reached)
-
-
-def _line(kernel: str, shape: str, *rest: str) -> str:
-    *figures, reached = rest
-    return f"  {kernel:<22}{shape:<18}" + "".join(f"{figure:>10}" for figure in figures) + f"  {reached}"
-
-
-COMMAND = Command(
-    "bench kernels",
-    "Measure each kernel on a model's shapes, with the share of the machine's limit.",
-    (
-        "assay bench kernels smollm2",
-        "assay bench kernels smollm2 --tokens 1,8,512 --threads 2 --json",
-        "assay bench kernels smollm2 --targets host,avx2,baseline",
-    ),
-    _declare,
-    _run,
-    "The launches of one kernel on one shape are timed together on the whole team. The limits are measured\n"
-    "in the same run by kernels that only read, only multiply, or only form 8-bit dots, as for weights of 4\n"
-    "bits. Weights of matrix products count against the memory's bandwidth, other values against the\n"
-    "caches'. --targets compares the variants that kernels have for different instruction sets; their bits\n"
-    "are the same.",
-)
+        head = [name.replace("_per_", "/").replace("_", " ") for name in step["kernels"][0]]
+        rows = [["-" if cell is None else cell for cell in row.values()] for row in step["kernels"]]
+        yield from (f"  {line}" for line in table([head, *rows], left=2))

@@ -1,18 +1,26 @@
-"""`assay bench llm`: how fast a language model reads and answers."""
+"""Measure reading, answering, and many sequences at once.
+
+Prefill is the time to the first token of a prompt, decode that of each further token of one sequence.
+The share of the memory limit is of the bandwidth that a kernel which only reads has in the same run.
+
+    assay bench llm smollm2
+    assay bench llm smollm2 --prompt 512 --generate 128 --batch 1,8,32 --threads 2 --json
+"""
 
 from __future__ import annotations
 
-import argparse
-import json
+import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
 from assay.cli import machine, options
-from assay.cli.command import GOOD, Command, Parser
+from assay.cli.command import Argument, Report, Values
 from assay.cli.model import load_model
+from assay.cli.progress import Bars
+from assay.cli.text import figures
 from assay.errors import RequestError
 from assay.kernels.sizes import PAGE
 
@@ -20,67 +28,57 @@ if TYPE_CHECKING:
     from assay.graph.graph import Graph
     from assay.llm.engine import Engine
 
-Figures = dict[str, object]
 SHORT = 8
 """Tokens of the prompt before decoding is timed."""
+ARGUMENTS = (
+    *options.LOADING,
+    Argument("--prompt", "prompt tokens", "N", options.whole(1), 512),
+    Argument("--generate", "new tokens", "N", options.whole(2), 128),
+    Argument("--batch", "sequences at once", "N,…", options.several(options.whole(1)), (1,)),
+    Argument("--repeats", "medians of N", "N", options.whole(1), 3),
+    Argument("--seed", "of the prompts' tokens", "N", options.whole(0), 0),
+    options.JSON,
+)
 
 
-def _declare(parser: Parser) -> None:
-    options.add_model(parser)
-    whole, wholes = options.whole, options.several(options.whole(1))
-    parser.add_argument("--prompt", type=whole(1), default=512, metavar="N", help="prompt tokens (512)")
-    parser.add_argument("--generate", type=whole(2), default=128, metavar="N", help="new tokens (128)")
-    parser.add_argument("--batch", type=wholes, default=(1,), metavar="N,…", help="sequences at once (1)")
-    parser.add_argument("--repeats", type=whole(1), default=3, metavar="N", help="medians of N (3)")
-    parser.add_argument("--seed", type=whole(0), default=0, metavar="N", help="of the prompts' tokens (0)")
-    parser.add_argument("--json", action="store_true", help="for programs")
-
-
-def _run(arguments: argparse.Namespace) -> int:
-    lm = load_model(arguments, guesses=False, prefix_cache=False)
-    engine, repeats = lm.engine, range(arguments.repeats)
+def run(arguments: Values) -> Report:
+    lm = load_model(arguments)
+    engine, generate = lm.engine, arguments.generate
     room = min(engine.context, engine.pages.count * PAGE)
-    if arguments.prompt + arguments.generate > room:
+    if arguments.prompt + generate > room:
         place, want = "--prompt, --generate", f"at most {room:,} together"
-        got = f"{arguments.prompt:,} of the prompt and {arguments.generate:,} new ones"
+        got = f"{arguments.prompt:,} of the prompt and {generate:,} new ones"
         raise RequestError("too many tokens for this model", place=place, want=want, got=got)
-    device = engine.executor.device
-    prompts = _prompts(max(arguments.batch), arguments.prompt, engine.vocabulary, arguments.seed)
-    # Plans are made at their first use, which no figure is to hold.
-    for warm in ([prompts[0][:SHORT]], *(prompts[:size] for size in (1, *arguments.batch))):
-        _time(engine, warm, 2)
-    before = machine.limits(device).memory
-    prefills = [_time(engine, prompts[:1], 1) for _ in repeats]
-    decodes = [_time(engine, [prompts[0][:SHORT]], arguments.generate) for _ in repeats]
-    batches = [
-        _batch([_time(engine, prompts[:size], arguments.generate) for _ in repeats], size, arguments)
-        for size in arguments.batch
-    ]
-    # Measured before and after: what the machine gives changes while others share it.
-    bandwidth = max(before, machine.limits(device).memory)
-    token = median(run.last - run.first for run in decodes) / (arguments.generate - 1)
-    read = _bytes_read(lm.graph)
-    found = {
+    # Drawn evenly: what tokens mean doesn't change the work.
+    draw, tokens = random.Random(arguments.seed), range(engine.vocabulary)
+    prompts = [draw.choices(tokens, k=arguments.prompt) for _ in range(max(arguments.batch))]
+    asked: dict[str | int, tuple[list[list[int]], int]] = {
+        "prefill": (prompts[:1], 1),
+        "decode": ([prompts[0][:SHORT]], generate),
+        **{size: (prompts[:size], generate) for size in arguments.batch},
+    }
+    with Bars() as progress:
+        runs, bandwidth = _measure(engine, asked, arguments.repeats, progress)
+    token = median(run.last - run.first for run in runs["decode"]) / (generate - 1)
+    read, threads = _bytes_read(lm.graph), engine.executor.device.team.nthreads
+    found: dict[str, object] = {
         "model": arguments.model,
-        "conditions": machine.conditions(
-            device.team.nthreads, arguments.seed, activations=arguments.activations, repeats=arguments.repeats
-        ),
+        "conditions": machine.conditions(threads, arguments.seed, **options.ways(arguments)),
         "prefill": {
             "tokens": arguments.prompt,
-            "tokens_per_s": round(arguments.prompt / median(run.first for run in prefills), 1),
+            "tokens_per_s": round(arguments.prompt / median(run.first for run in runs["prefill"]), 1),
         },
         "decode": {
-            "tokens": arguments.generate,
+            "tokens": generate,
             "tokens_per_s": round(1 / token, 1),
             "weights_read_mb": round(read / 1e6, 1),
             "memory_limit_gb_per_s": round(bandwidth / 1e9, 2),
             "share_of_memory_limit": round(read / token / bandwidth, 3),
-            "python_ms_per_step": round(1e3 * median(run.outside for run in decodes), 3),
+            "python_ms_per_step": round(1e3 * median(run.outside for run in runs["decode"]), 3),
         },
-        "batches": batches,
+        "batches": [_batch(runs[size], size, arguments) for size in arguments.batch],
     }
-    print(json.dumps(found) if arguments.json else "\n".join(_text(found)))
-    return GOOD
+    return Report(found, figures(found))
 
 
 @dataclass(frozen=True)
@@ -90,6 +88,24 @@ class _Timed:
     first: float
     last: float
     outside: float
+
+
+def _measure(
+    engine: Engine, asked: Mapping[str | int, tuple[list[list[int]], int]], repeats: int, progress: Bars
+) -> tuple[dict[str | int, list[_Timed]], float]:
+    """What is asked, prompts and how many new tokens, timed again and again; and the memory's bandwidth."""
+    runs: dict[str | int, list[_Timed]] = {kind: [] for kind in asked}
+    limits = []
+    for number in range(repeats + 1):
+        for index, (kind, (prompts, generate)) in enumerate(asked.items(), start=number * len(asked)):
+            progress.count("measuring", "runs", index, (repeats + 1) * len(asked), long=True)
+            # Plans are made at their first use, which no figure is to hold.
+            run = _time(engine, prompts, generate if number else 2)
+            runs[kind] += [run] if number else []
+        # Measured before and after: what the machine gives changes while others share it.
+        if number in (0, repeats):
+            limits.append(machine.limits(engine.executor.device).memory)
+    return runs, max(limits)
 
 
 def _time(engine: Engine, prompts: Sequence[Sequence[int]], generate: int) -> _Timed:
@@ -111,14 +127,6 @@ def _time(engine: Engine, prompts: Sequence[Sequence[int]], generate: int) -> _T
     return _Timed(first, last, (last - (executor.seconds - tapes)) / (engine.steps - steps))
 
 
-def _prompts(count: int, tokens: int, vocabulary: int, seed: int) -> list[list[int]]:
-    """Tokens drawn evenly from the vocabulary: what they mean doesn't change the work."""
-    import numpy as np
-
-    drawn: list[list[int]] = np.random.default_rng(seed).integers(0, vocabulary, (count, tokens)).tolist()
-    return drawn
-
-
 def _bytes_read(graph: Graph) -> int:
     """Bytes of the weights that a step reads as a whole: all but a table that only embeds."""
     return sum(
@@ -128,7 +136,7 @@ def _bytes_read(graph: Graph) -> int:
     )
 
 
-def _batch(runs: Sequence[_Timed], size: int, arguments: argparse.Namespace) -> Figures:
+def _batch(runs: Sequence[_Timed], size: int, arguments: Values) -> dict[str, object]:
     seconds = median(run.last for run in runs)
     return {
         "sequences": size,
@@ -137,30 +145,3 @@ def _batch(runs: Sequence[_Timed], size: int, arguments: argparse.Namespace) -> 
         "first_token_s": round(median(run.first for run in runs), 3),
         "python_ms_per_step": round(1e3 * median(run.outside for run in runs), 3),
     }
-
-
-def _text(found: Mapping[str, object]) -> Iterator[str]:
-    for name, value in found.items():
-        if isinstance(value, Mapping):
-            yield f"{name}:"
-            yield from (f"  {key:<24}{item}" for key, item in value.items())
-        elif isinstance(value, list):
-            yield f"{name}:"
-            for row in value:
-                yield "  " + ", ".join(f"{key.replace('_', ' ')} {item}" for key, item in row.items())
-        else:
-            yield f"{name}: {value}"
-
-
-COMMAND = Command(
-    "bench llm",
-    "Measure reading, answering, and many sequences at once.",
-    (
-        "assay bench llm smollm2",
-        "assay bench llm smollm2 --prompt 512 --generate 128 --batch 1,8,32 --threads 2 --json",
-    ),
-    _declare,
-    _run,
-    "Prefill is the time to the first token of a prompt, decode that of each further token of one sequence.\n"
-    "The share of the memory limit is of the bandwidth that a kernel which only reads has in the same run.",
-)

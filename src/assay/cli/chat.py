@@ -1,8 +1,15 @@
-"""`assay chat`: a conversation in the terminal."""
+"""Talk with a model in the terminal.
+
+Lines can be edited and called back with the arrow keys. /help lists orders, such as /reset, which
+forgets the conversation. Ctrl-C stops the answer and keeps the conversation, Ctrl-D or /exit leaves.
+Nothing is written to disk.
+
+    assay chat smollm2
+    assay chat smollm2 --system "You answer in one sentence." --temperature 0.7
+"""
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -10,31 +17,27 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from assay.cli import interrupt, options
-from assay.cli.command import GOOD, Command, Parser, near
+from assay.cli.command import Argument, Values
 from assay.cli.model import load_model
-from assay.errors import RequestError
+from assay.errors import RequestError, near
 
 if TYPE_CHECKING:
     from assay.llm.answer import Completion
     from assay.llm.language_model import LanguageModel
     from assay.llm.request import SamplingFields
+    from assay.llm.template import Message
 
-Message = dict[str, str]
-
-MAX_TOKENS = 1024
+ARGUMENTS = (
+    *options.ANSWERING,
+    Argument(*options.MAX_TOKENS, default=1024),
+    Argument("--system", "what the model is told before the conversation", "TEXT"),
+)
 ORDERS = {"/help": "show this", "/reset": "forget the conversation", "/exit": "leave (as Ctrl-D does)"}
 
 
-def _declare(parser: Parser) -> None:
-    options.add_model(parser)
-    options.add_guesses(parser)
-    options.add_sampling(parser, MAX_TOKENS)
-    parser.add_argument("--system", metavar="TEXT", help="what the model is told before the conversation")
-
-
-def _run(arguments: argparse.Namespace) -> int:
+def run(arguments: Values) -> None:
     sampling = options.sampling(arguments)
-    lm = load_model(arguments, guesses=arguments.guesses, draft=arguments.draft)
+    lm = load_model(arguments)
     if sys.stdin.isatty():
         # input() gets line editing and history by this import, where Python was built with it.
         with suppress(ImportError):
@@ -44,7 +47,6 @@ def _run(arguments: argparse.Namespace) -> int:
     first: list[Message] = [{"role": "system", "content": arguments.system}] if arguments.system else []
     with interrupt.raises():
         _converse(lm, first, sampling)
-    return GOOD
 
 
 def _converse(lm: LanguageModel, first: list[Message], sampling: SamplingFields) -> None:
@@ -60,7 +62,7 @@ def _converse(lm: LanguageModel, first: list[Message], sampling: SamplingFields)
         elif word == "/help":
             print("\n".join(f"{order:<7} {meaning}" for order, meaning in ORDERS.items()))
         elif word.startswith("/"):
-            print(f"no such order: {word}{near(word, ORDERS)}; /help lists them", file=sys.stderr)
+            print(f"no such order: {word}{near(word, ORDERS, '; ')}; /help lists them", file=sys.stderr)
         else:
             messages = _turn(lm, [*messages, {"role": "user", "content": line}], sampling)
 
@@ -99,10 +101,9 @@ def _turn(lm: LanguageModel, messages: list[Message], sampling: SamplingFields) 
             raise KeyboardInterrupt
         stopped.append(number)
 
-    with interrupt.Calls(stop):
+    with interrupt.calls(stop):
         for text in stream:
-            sys.stdout.write(text)
-            sys.stdout.flush()
+            print(text, end="", flush=True)
             if stopped:
                 break
         stream.close()
@@ -120,18 +121,3 @@ def _summary(answer: Completion, drawn: bool) -> str:
     text = f"[{count} tokens, {speed:.1f} tokens/s, first after {answer.timings.first_token:.2f} s"
     text += {"length": ", cut off", "cancelled": ", stopped"}.get(answer.finish_reason, "")
     return text + (f", seed {answer.seed}]" if drawn else "]")
-
-
-COMMAND = Command(
-    "chat",
-    "Talk with a model in the terminal.",
-    (
-        "assay chat smollm2",
-        'assay chat smollm2 --system "You answer in one sentence." --temperature 0.7',
-    ),
-    _declare,
-    _run,
-    "Lines can be edited and called back with the arrow keys. "
-    + ", ".join(f"{order}: {meaning}" for order, meaning in ORDERS.items())
-    + ".\nCtrl-C stops the answer and keeps the conversation, Ctrl-D leaves. Nothing is written to disk.",
-)

@@ -1,18 +1,16 @@
-"""What a command is, and the parser of its arguments."""
+"""What a command is: its explanation, its arguments, and what it reports."""
 
 from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from types import ModuleType
+from typing import NoReturn
 
 from assay.cli import streams
-
-if TYPE_CHECKING:
-    from _typeshed import SupportsWrite
+from assay.errors import RequestError, near
 
 GOOD, NO, USAGE = 0, 1, 2
 """Exit codes: see `CODES`."""
@@ -20,31 +18,95 @@ CODES = (
     "0 good; 1 the answer is no, or a model or this machine is at fault; "
     "2 the command line or the request is; 130 Ctrl-C"
 )
+Values = argparse.Namespace
+"""What was given for the arguments, by their names."""
 _NUMBER = re.compile(r"-\d+|-\d*\.\d+")
 
 
-def near(word: str, known: Iterable[str], family: str = "") -> str:
-    """`; did you mean X?` for names, of a family, that a word which is none of them begins, or that are close
-    to it; else nothing.
+@dataclass(frozen=True)
+class Argument:
+    """An option, whose `name` begins with dashes, or an argument in its place. An option without `metavar`
+    takes no value: it is True if it is given, and where that is the default, --no- makes it False.
     """
-    names = list(known)
-    found = [name for name in names if word.strip("-") and name.startswith(word)][:3]
-    if not found:
-        import difflib
 
-        found = difflib.get_close_matches(word, names, n=2, cutoff=0.6)
-    return f"; did you mean {' or '.join(family + name for name in found)}?" if found else ""
+    name: str
+    help: str
+    metavar: str = ""
+    type: Callable[[str], object] = str
+    """Makes a value of a text, or raises RequestError."""
+    default: object = None
+    nargs: str | None = None
+    repeated: bool = False
+
+    def read(self, text: str) -> object:
+        """The value that a text is."""
+        try:
+            return self.type(text)
+        except RequestError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    def declare(self, parser: argparse.ArgumentParser) -> None:
+        """Add it to a parser."""
+        if self.name.startswith("-") and not self.metavar:
+            action = argparse.BooleanOptionalAction if self.default else "store_true"
+            parser.add_argument(self.name, action=action, default=bool(self.default), help=self.help)
+            return
+        default = ",".join(map(str, self.default)) if isinstance(self.default, tuple) else self.default
+        more = "" if default is None else f" (default: {default})"
+        parser.add_argument(
+            self.name,
+            action="append" if self.repeated else "store",
+            nargs=self.nargs,
+            type=self.read,
+            metavar=self.metavar or self.name.upper(),
+            default=self.default,
+            help=self.help + ("; may be repeated" if self.repeated else more),
+        )
 
 
-class Parser(argparse.ArgumentParser):
-    """Reads one command's arguments. What it can't read ends with code 2, what was wanted, and a hint."""
+@dataclass(frozen=True)
+class Report:
+    """What a command found: `data` is for --json; without it the lines of `text` are printed."""
 
-    def read(self, arguments: Sequence[str]) -> argparse.Namespace:
+    data: object
+    text: Iterable[str]
+    code: int = GOOD
+
+
+class Command(argparse.ArgumentParser):
+    """A command is a module. Its docstring explains it: a summary, a line; details; examples. It has
+    `ARGUMENTS`, and `run`, which returns what is to be printed, or None where it has done that itself.
+
+    What can't be read of its arguments ends with code 2, what was wanted, and a hint.
+    """
+
+    def __init__(self, name: str, module: ModuleType) -> None:
+        explanation = (module.__doc__ or "").rstrip()
+        description, _, examples = explanation.rpartition("\n\n")
+        self.examples = [line.strip() for line in examples.splitlines()]
+        super().__init__(
+            prog=f"assay {name}",
+            description=description,
+            epilog="\n  ".join(["examples:", *self.examples]),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        self.summary = description.partition("\n")[0]
+        self.run: Callable[[Values], Report | None] = module.run
+        self._takes_prompt = any(argument.name == "prompt" for argument in module.ARGUMENTS)
+        for argument in module.ARGUMENTS:
+            argument.declare(self)
+
+    def read(self, arguments: Sequence[str]) -> Values:
         """The arguments' values. Raises SystemExit."""
         before = ""
         for word in arguments:
             if word == "--":
                 break
+            if word in ("-h", "--help"):
+                # argparse would hide that it couldn't print.
+                print(self.format_help(), end="")
+                raise SystemExit(GOOD)
             self._refuse_unknown(word, before)
             before = word
         found, unknown = self.parse_known_args(arguments)
@@ -52,10 +114,6 @@ class Parser(argparse.ArgumentParser):
             hint = "quote a prompt that has spaces" if self._takes_prompt else ""
             self.error(f"one argument too many: {unknown[0]!r}", hint)
         return found
-
-    @property
-    def _takes_prompt(self) -> bool:
-        return any(action.dest == "prompt" and not action.option_strings for action in self._actions)
 
     def _refuse_unknown(self, word: str, before: str) -> None:
         """Raise SystemExit for a word that looks like an option and is none."""
@@ -68,13 +126,9 @@ class Parser(argparse.ArgumentParser):
         owner = known.get(before)
         if owner is not None and owner.nargs is None:
             self.error(f"{before}: a value is missing", f"{before}={word} if that is the value")
-        close = near(option, known)
+        close = near(option, known, "; ")
         dashed = f"-- goes before a prompt that begins with -: {self.prog} MODEL -- {word}"
         self.error(f"no such option: {option}{close}", dashed if self._takes_prompt and not close else "")
-
-    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
-        """Print the help; argparse's own hides that it couldn't."""
-        (file or sys.stdout).write(self.format_help())
 
     def error(self, message: str, hint: str = "") -> NoReturn:
         """Say what is wrong, argparse's own texts in the form of all errors. Raises SystemExit."""
@@ -92,28 +146,3 @@ def _plain(message: str) -> str:
     elif what.startswith("ignored explicit argument"):
         what = f"this takes no value: {what.rpartition(' ')[2]}"
     return f"{place}{mark}{what}"
-
-
-@dataclass(frozen=True)
-class Command:
-    """One command. `declare` adds its arguments to a parser, `run` does it and returns the exit code."""
-
-    name: str
-    summary: str
-    examples: tuple[str, ...]
-    declare: Callable[[Parser], None]
-    run: Callable[[argparse.Namespace], int]
-    details: str = ""
-
-    def parser(self) -> Parser:
-        """The parser of its arguments; its help has the details and the examples."""
-        lines = [f"  {example}" for example in self.examples]
-        parser = Parser(
-            prog=f"assay {self.name}",
-            description=f"{self.summary}\n\n{self.details}".strip(),
-            epilog="\n".join(["examples:", *lines]),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        self.declare(parser)
-        return parser

@@ -1,40 +1,38 @@
-"""`assay contract`: what an operator promises."""
+"""Print an operator's contract: types, shapes, formula, order of arithmetic, kernels.
+
+assay contract
+assay contract attention
+assay contract linear > linear.md
+"""
 
 from __future__ import annotations
 
-import argparse
-import json
 from typing import TYPE_CHECKING
 
-from assay.cli.command import GOOD, Command, Parser
+from assay.cli import options
+from assay.cli.command import Argument, Report, Values
+from assay.cli.text import table
 
 if TYPE_CHECKING:
-    from assay.ops.operator import Attribute, Operator, Port
+    from assay.ops.operator import Operator, Port
+
+ARGUMENTS = (Argument("operator", "an operator's name; without it, a list", "OP", nargs="?"), options.JSON)
 
 
-def _declare(parser: Parser) -> None:
-    parser.add_argument("operator", metavar="OP", nargs="?", help="an operator's name; without it, a list")
-    parser.add_argument("--json", action="store_true", help="for programs")
-
-
-def _run(arguments: argparse.Namespace) -> int:
+def run(arguments: Values) -> Report:
     from assay.ops import registry
     from assay.ops.page import page
 
     if arguments.operator is not None:
         operator = registry.get(arguments.operator)
-        print(json.dumps(_record(operator)) if arguments.json else page(operator).rstrip("\n"))
-        return GOOD
-    operators = registry.all_operators()
-    if arguments.json:
-        print(json.dumps([{"name": operator.name, "summary": operator.summary} for operator in operators]))
-        return GOOD
-    width = max(len(operator.name) for operator in operators)
-    print("".join(f"{operator.name:<{width}}  {operator.summary}\n" for operator in operators), end="")
-    return GOOD
+        return Report(_record(operator), page(operator).splitlines())
+    listed = [{"name": operator.name, "summary": operator.summary} for operator in registry.all_operators()]
+    return Report(listed, table(([*row.values()] for row in listed), left=2))
 
 
 def _record(operator: Operator) -> dict[str, object]:
+    from assay.ops.attributes import range_of
+
     exactness = operator.exactness
     # A number, or a formula over dimensions.
     ulp = exactness.ulp if isinstance(exactness.ulp, float) else str(exactness.ulp)
@@ -45,7 +43,15 @@ def _record(operator: Operator) -> dict[str, object]:
         "formula": operator.formula.strip(),
         "inputs": [_port(port) for port in operator.inputs],
         "outputs": [_port(port) for port in operator.outputs],
-        "attributes": [_attribute(attribute) for attribute in operator.attributes],
+        "attributes": [
+            {
+                # Without a default it must be given.
+                **{name: getattr(attribute, name) for name in ("name", "default", "doc")},
+                "kind": attribute.kind.__name__,
+                "admitted": range_of(attribute),
+            }
+            for attribute in operator.attributes
+        ],
         "relations": [{"text": relation.text, "hint": relation.hint} for relation in operator.relations],
         "numerics": operator.numerics,
         "exactness": {"kind": exactness.kind, "ulp": ulp, "why": exactness.why},
@@ -57,25 +63,3 @@ def _record(operator: Operator) -> dict[str, object]:
 
 def _port(port: Port) -> dict[str, object]:
     return {**vars(port), "dtypes": [str(dtype) for dtype in port.dtypes], "dims": port.dims.split()}
-
-
-def _attribute(attribute: Attribute) -> dict[str, object]:
-    """Without a default it must be given."""
-    from assay.ops.attributes import range_of
-
-    return {
-        "name": attribute.name,
-        "kind": attribute.kind.__name__,
-        "default": attribute.default,
-        "admitted": range_of(attribute),
-        "doc": attribute.doc,
-    }
-
-
-COMMAND = Command(
-    "contract",
-    "Print an operator's contract: types, shapes, formula, order of arithmetic, kernels.",
-    ("assay contract", "assay contract attention", "assay contract linear > linear.md"),
-    _declare,
-    _run,
-)

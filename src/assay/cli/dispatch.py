@@ -6,14 +6,17 @@ rich cost 150; rich is imported when a progress bar is shown.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 
 from assay import __version__, settings
 from assay.cli import streams
-from assay.cli.command import CODES, GOOD, NO, USAGE, Command, near
-from assay.errors import AssayError, RequestError
+from assay.cli.command import CODES, GOOD, NO, USAGE, Command, Report
+from assay.cli.text import table
+from assay.errors import AssayError, RequestError, near
 
 COMMANDS = (
     "run", "chat", "embed", "eval", "show", "pull", "merge", "quantize", "contract", "bench llm",
@@ -25,8 +28,7 @@ UNCHECKED = ("settings", "doctor")
 
 def command(name: str) -> Command:
     """The command of that name, which stands in the module of that name."""
-    found: Command = import_module(f"assay.cli.{name.replace(' ', '_')}").COMMAND
-    return found
+    return Command(name, import_module(f"assay.cli.{name.replace(' ', '_')}"))
 
 
 def execute(arguments: Sequence[str]) -> int:
@@ -54,25 +56,18 @@ def _code(arguments: list[str]) -> int:
     except SystemExit as stop:
         return int(str(stop.code or GOOD))
     except AssayError as error:
-        if _debugging():
-            import traceback
+        with suppress(RequestError):  # of a setting that can't be read
+            if settings.DEBUG.get():
+                import traceback
 
-            streams.complain(traceback.format_exc().rstrip())
+                streams.complain("".join(traceback.format_exception(error)).rstrip())
         streams.complain(f"assay: {error}")
         return USAGE if isinstance(error, RequestError) else NO
 
 
-def _debugging() -> bool:
-    try:
-        return settings.DEBUG.get()
-    except RequestError:
-        return False
-
-
 def _dispatch(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help", "help"):
-        print(_overview(COMMANDS), end="")
-        return GOOD if arguments else USAGE
+        return _overview(COMMANDS, GOOD if arguments else USAGE)
     if arguments[0] in ("-v", "-V", "--version"):
         print(f"assay {__version__}")
         return GOOD
@@ -80,40 +75,42 @@ def _dispatch(arguments: list[str]) -> int:
         name = " ".join(arguments[:words])
         if name in COMMANDS:
             chosen = command(name)
-            values = chosen.parser().read(arguments[words:])
+            values = chosen.read(arguments[words:])
             if name not in UNCHECKED:
                 settings.check()
-            return chosen.run(values)
+            report = chosen.run(values)
+            return _tell(report, "json" in values and values.json) if report else GOOD
     family = [name for name in COMMANDS if name.startswith(f"{arguments[0]} ")]
     if family and (len(arguments) == 1 or arguments[1] in ("-h", "--help")):
-        print(_overview(family, arguments[0]), end="")
-        return GOOD if len(arguments) > 1 else USAGE
+        return _overview(family, GOOD if len(arguments) > 1 else USAGE, arguments[0])
     streams.complain(_unknown(arguments, family))
     return USAGE
+
+
+def _tell(report: Report, as_json: bool) -> int:
+    if as_json:
+        print(json.dumps(report.data, ensure_ascii=sys.stdout.encoding != "utf-8"))
+    else:
+        for line in report.text:
+            print(line)
+    return report.code
 
 
 def _unknown(arguments: Sequence[str], family: Sequence[str]) -> str:
     """What to say of a command that there isn't; `family` are those that begin with its first word."""
     if not family:
         word = arguments[0]
-        return f"assay: no such command: {word}{near(word, COMMANDS)}\n  hint   assay --help"
+        return f"assay: no such command: {word}{near(word, COMMANDS, '; ')}\n  hint   assay --help"
     first, second = arguments[:2]
-    close = near(second, [name.partition(" ")[2] for name in family], f"{first} ")
+    close = near(second, [name.partition(" ")[2] for name in family], "; ", f"{first} ")
     known = "" if close else f"there is {' and '.join(family)}; "
     return f"assay: no such command: {first} {second}{close}\n  hint   {known}assay {first} --help"
 
 
-def _overview(names: Sequence[str], family: str = "") -> str:
-    width = max(map(len, names))
+def _overview(names: Sequence[str], code: int, family: str = "") -> int:
     words = f"assay {family} COMMAND" if family else "assay COMMAND"
-    return "\n".join(
-        [
-            f"usage: {words} …",
-            "",
-            *(f"  {name:<{width}}  {command(name).summary}" for name in names),
-            "",
-            f"{words} --help explains one command, assay --version says which Assay this is.",
-            f"Exit codes: {CODES}.",
-            "",
-        ]
-    )
+    print(f"usage: {words} …\n")
+    print(*table(((f"  {name}", command(name).summary) for name in names), left=2), sep="\n")
+    print(f"\n{words} --help explains one command, assay --version says which Assay this is.")
+    print(f"Exit codes: {CODES}.")
+    return code

@@ -1,95 +1,75 @@
-"""`assay doctor`: whether this machine is fit to run models, and what to do where it isn't."""
+"""Check this machine: versions, processor, memory, cache, compiler, threads, models.
+
+Exit code 1 when something is wrong; what to do stands below it.
+
+    assay doctor
+    assay doctor --json
+"""
 
 from __future__ import annotations
 
-import argparse
-import json
 import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from importlib import metadata
 
 from assay import settings
 from assay.cli import interrupt, machine, options
-from assay.cli.command import GOOD, NO, Command, Parser
+from assay.cli.command import GOOD, NO, Report, Values
 from assay.cli.progress import Bars
 from assay.errors import AssayError, HardwareFault, KernelBuildError, RequestError
 
-PACKAGES = ("numpy", "numba", "llvmlite", "tokenizers", "jinja2", "rich")
+PACKAGES = ("numpy", "numba", "llvmlite", "tokenizers", "jinja2", "rich", "llguidance")
 OK, WRONG, SKIPPED = "ok", "WRONG", "skipped"
 LEAST_MEMORY = 1 << 30
 """Bytes that the small models need, with their cache."""
+ARGUMENTS = (options.THREADS, options.JSON)
+
+Check = Callable[[], str]
+Finding = dict[str, str]
+"""What a check found: its name, its state, and what to do. One is skipped where what it needs isn't OK."""
 
 
-def _declare(parser: Parser) -> None:
-    parser.add_argument("--threads", type=options.whole(1), metavar="N", help="of the team (default: all)")
-    parser.add_argument("--json", action="store_true", help="for programs")
+def checks(threads: int | None) -> dict[str, tuple[Check, tuple[str, ...]]]:
+    """Each returns what it found, or raises; beside it the checks before it that it needs."""
+    return {
+        "python": (lambda: f"{platform.python_version()}, {sys.executable}", ()),
+        "packages": (_packages, ()),
+        "settings": (_settings, ()),
+        "processor": (_processor, ("packages", "settings")),
+        "memory": (_memory, ()),
+        "cache folder": (_cache, ("processor",)),
+        "compiler": (_compiler, ("processor",)),
+        "threads": (lambda: _threads(threads or settings.THREADS.get()), ("compiler", "cache folder")),
+        "models": (_models, ("settings",)),
+    }
 
 
-@dataclass(frozen=True)
-class Finding:
-    """What one check found: its `state` is OK, WRONG, or SKIPPED where what it rests on is wrong. `fix` says
-    what to do.
-    """
-
-    name: str
-    state: str
-    found: str
-    fix: str = ""
-
-
-@dataclass(frozen=True)
-class Check:
-    """A check: `run` returns what it found or raises; it needs the checks of these names to be good."""
-
-    name: str
-    run: Callable[[], str]
-    needs: tuple[str, ...] = ()
-
-
-def _checks(threads: int | None) -> tuple[Check, ...]:
-    return (
-        Check("python", _python),
-        Check("packages", _packages),
-        Check("settings", _settings),
-        Check("processor", _processor, ("packages", "settings")),
-        Check("memory", _memory),
-        Check("cache folder", _cache, ("processor",)),
-        Check("compiler", _compiler, ("processor",)),
-        Check("threads", lambda: _threads(threads or settings.THREADS.get()), ("compiler", "cache folder")),
-        Check("models", _models, ("settings",)),
-    )
-
-
-def _run(arguments: argparse.Namespace) -> int:
+def run(arguments: Values) -> Report:
     findings: dict[str, Finding] = {}
-    for check in _checks(arguments.threads):
-        finding = findings[check.name] = _examine(check, findings)
+    for name, (check, needs) in checks(arguments.threads).items():
+        unmet = [each for each in needs if findings[each]["state"] != OK]
+        found = (SKIPPED, f"it needs: {', '.join(unmet)}", "") if unmet else examine(check)
+        findings[name] = dict(zip(("name", "state", "found", "fix"), (name, *found), strict=True))
         if not arguments.json:
-            print(f"{finding.state:<7} {finding.name:<13} {finding.found}", flush=True)
-            if finding.fix:
-                print(f"{'':<7} {'':<13} {finding.fix}")
-    if arguments.json:
-        print(json.dumps([vars(finding) for finding in findings.values()]))
-    return NO if any(finding.state == WRONG for finding in findings.values()) else GOOD
+            print(f"{found[0]:<7} {name:<13} {found[1]}", flush=True)
+            if found[2]:
+                print(f"{'':<21} {found[2]}")
+    wrong = any(finding["state"] == WRONG for finding in findings.values())
+    return Report([*findings.values()], (), NO if wrong else GOOD)
 
 
-def _examine(check: Check, before: Mapping[str, Finding]) -> Finding:
-    """What a check finds, or that a check that it needs, among those made before, isn't good."""
-    unmet = [name for name in check.needs if before[name].state != OK]
-    if unmet:
-        return Finding(check.name, SKIPPED, f"it needs: {', '.join(unmet)}")
+def examine(check: Check) -> tuple[str, str, str]:
+    """The state that a check finds, what it says of it, and what to do."""
     try:
-        return Finding(check.name, OK, check.run())
+        return OK, check(), ""
     except AssayError as error:
         want, got = error.want and f"wanted {error.want}", error.got and f"got {error.got}"
-        parts = (error.place, error.rule, want, got)
-        return Finding(check.name, WRONG, ": ".join(filter(None, parts)), error.hint)
+        return WRONG, ": ".join(filter(None, (error.place, error.rule, want, got))), error.hint
     except OSError as error:
-        return Finding(check.name, WRONG, str(error))
+        return WRONG, str(error), ""
 
 
 def _settings() -> str:
@@ -100,18 +80,11 @@ def _settings() -> str:
     return "all can be read"
 
 
-def _python() -> str:
-    return f"{platform.python_version()}, {sys.executable}"
-
-
 def _packages() -> str:
-    found = []
-    for name in PACKAGES:
-        try:
-            found.append(f"{name} {metadata.version(name)}")
-        except metadata.PackageNotFoundError:
-            raise HardwareFault(f"{name} is not installed", hint=f"pip install {name}") from None
-    return ", ".join(found)
+    try:
+        return ", ".join(f"{name} {metadata.version(name)}" for name in PACKAGES)
+    except metadata.PackageNotFoundError as error:
+        raise HardwareFault(f"{error.name} is not installed", hint=f"pip install {error.name}") from None
 
 
 def _processor() -> str:
@@ -124,8 +97,7 @@ def _processor() -> str:
 
 
 def _memory() -> str:
-    memory = machine.memory()
-    total, free = memory.get("MemTotal", 0), memory.get("MemAvailable", 0)
+    total, free = machine.memory("MemTotal"), machine.memory("MemAvailable")
     if free < LEAST_MEMORY:
         want, got = (f"{nbytes / 1e9:.1f} GB" for nbytes in (LEAST_MEMORY, free))
         raise HardwareFault("too little memory is free", want=want, got=got, hint="end other programs")
@@ -200,15 +172,6 @@ def _norm(call: Callable[..., None]) -> None:
     if not error < 1e-5:
         raise KernelBuildError("a kernel computes wrongly", want="an error below 1e-5", got=f"{error:g}")
 
-
-COMMAND = Command(
-    "doctor",
-    "Check this machine: versions, processor, memory, cache, compiler, threads, models.",
-    ("assay doctor", "assay doctor --json"),
-    _declare,
-    _run,
-    "Exit code 1 when something is wrong; what to do stands below it.",
-)
 
 if __name__ == "__main__":
     from assay.kernels.call import call

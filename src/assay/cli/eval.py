@@ -1,20 +1,30 @@
-"""`assay eval`: how well a model predicts a text, and how far that is from another one."""
+"""How well a model predicts a text; how far that is from another model.
+
+The text is cut into windows of --context tokens that don't overlap, each begun with the token that
+begins texts if the model has one. Perplexity is over the second half of each window, each token
+after those before it in its window: the figure of llama.cpp's perplexity tool. Divergence is
+Kullback-Leibler's, of the model from the other one, at the same tokens. What --against names is
+run without --adapter.
+
+    assay eval smollm2 book.txt
+    assay eval smollm2 book.txt --against-activations float32
+    assay eval ./q4_0.gguf book.txt --against ./f16.gguf --json
+    assay eval ./model book.txt --adapter ./adapter --against ./model
+"""
 
 from __future__ import annotations
 
-import argparse
-import json
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assay.cli import options
-from assay.cli.command import GOOD, Command, Parser
+from assay.cli import options, streams
+from assay.cli.command import Argument, Report, Values
 from assay.cli.model import load_model
 from assay.cli.progress import Bars
-from assay.errors import RequestError
-from assay.llm.options import ACTIVATIONS
+from assay.cli.text import figures
+from assay.errors import RequestError, within
 
 if TYPE_CHECKING:
     from assay.audit.evaluation import Evaluation
@@ -23,62 +33,54 @@ if TYPE_CHECKING:
 
 BEFORE = 12
 """Tokens shown before a place where models differ."""
+ARGUMENTS = (
+    *options.LOADING,
+    options.ADAPTER,
+    Argument("file", "the text, in UTF-8; - reads standard input"),
+    Argument("--context", "tokens of a window", "N", options.whole(4), 512),
+    Argument("--against", "the model to compare with; default: the same", "OTHER"),
+    Argument("--against-activations", "of the other; default: as the first", "TYPE", options.MODES),
+    Argument("--worst", "places to show", "N", options.whole(0), 5),
+    options.JSON,
+)
 
 
-def _declare(parser: Parser) -> None:
-    options.add_model(parser)
-    whole, ways = options.whole, options.one_of(ACTIVATIONS)
-    parser.add_argument("file", metavar="FILE", help="the text, in UTF-8")
-    parser.add_argument("--context", type=whole(4), default=512, metavar="N", help="tokens of a window (512)")
-    parser.add_argument("--against", metavar="OTHER", help="the model to compare with (default: the same)")
-    how = "how to run the other (default: as the first)"
-    parser.add_argument("--against-activations", type=ways, metavar="|".join(ACTIVATIONS), help=how)
-    parser.add_argument("--worst", type=whole(0), default=5, metavar="N", help="places to show (5)")
-    parser.add_argument("--json", action="store_true", help="for programs")
-
-
-def _run(arguments: argparse.Namespace) -> int:
+def run(arguments: Values) -> Report:
     from assay.audit.evaluation import evaluate, windows
 
-    text = _text(arguments.file)
+    with within("FILE"):
+        text = streams.read(arguments.file)
     asked = [arguments]
     if arguments.against or arguments.against_activations:
-        asked.append(argparse.Namespace(**vars(arguments)))
-        asked[1].model = arguments.against or arguments.model
-        asked[1].activations = arguments.against_activations or arguments.activations
-    models = [load_model(each, guesses=False, prefix_cache=False) for each in asked]
+        other = {"activations": arguments.against_activations or arguments.activations}
+        other |= {"model": arguments.against, "adapter": None} if arguments.against else {}
+        asked.append(Values(**{**vars(arguments), **other}))
+    models = [load_model(each) for each in asked]
     tokens, tokenizer = _tokens(models, text), models[0].tokenizer
     cut = windows(tokens, arguments.context, tokenizer.bos_id if tokenizer.adds_bos else None)
     if not cut:
         want = f"at least {arguments.context} tokens, a window"
         raise RequestError("the text is too short", place="FILE", want=want, got=str(len(tokens)))
+    logits = [partial(lm.logits, adapter=each.adapter) for lm, each in zip(models, asked, strict=True)]
     with Bars() as progress:
-        found = evaluate([lm.logits for lm in models], cut, progress.evaluate)
-    worst = np.argsort(-found.divergence, kind="stable")[: arguments.worst].tolist()
-    figures: dict[str, object] = {
-        "models": [f"{each.model} ({each.activations})" for each in asked],
+        found = evaluate(logits, cut, partial(progress.count, "scoring the text", "windows"))
+    ways = [", ".join(filter(None, (each.activations, each.adapter))) for each in asked]
+    report: dict[str, object] = {
+        "file": arguments.file,
+        "context": arguments.context,
+        "models": [f"{each.model} ({way})" for each, way in zip(asked, ways, strict=True)],
         "perplexity": found.perplexity,
         "scored_tokens": len(found.position),
     }
     if len(models) > 1:
-        figures["divergence_mean"] = float(found.divergence.mean())
-        figures["divergence_max"] = float(found.divergence.max())
-        figures["same_likeliest_token"] = found.agreement
-        figures["worst"] = [_place(found, index, tokens, tokenizer, arguments.context) for index in worst]
-    if arguments.json:
-        print(json.dumps({"file": arguments.file, "context": arguments.context, **figures}))
-        return GOOD
-    for name, value in figures.items():
-        rows = value if isinstance(value, list) else [value]
-        print(f"{name.replace('_', ' ')}:", *rows, sep="\n  " if name == "worst" else "  ")
-    return GOOD
-
-
-def _text(path: str) -> str:
-    try:
-        return Path(path).read_bytes().decode()
-    except (OSError, UnicodeError) as error:
-        raise RequestError("not a text", place="FILE", want="a file of UTF-8", got=str(error)) from None
+        worst = np.argsort(-found.divergence, kind="stable")[: arguments.worst].tolist()
+        report |= {
+            "divergence_mean": float(found.divergence.mean()),
+            "divergence_max": float(found.divergence.max()),
+            "same_likeliest_token": found.agreement,
+            "worst": [_place(found, index, tokens, tokenizer, arguments.context) for index in worst],
+        }
+    return Report(report, figures(report))
 
 
 def _tokens(models: list[LanguageModel], text: str) -> list[int]:
@@ -96,29 +98,13 @@ def _place(
 ) -> dict[str, object]:
     """A place where the models differ: the text before it, the token there, and what each said of it."""
     at = int(found.position[index])
-    likeliest = found.likeliest[:, index].tolist()
+    before = tokens[max(at - at % context, at - BEFORE) : at]
+    read = partial(tokenizer.decode, skip_special=False)
     return {
         "divergence": float(found.divergence[index]),
         "position": at,
-        "before": tokenizer.decode(tokens[max(at - at % context, at - BEFORE) : at], skip_special=False),
-        "token": tokenizer.decode([tokens[at]], skip_special=False),
+        "before": read(before),
+        "token": read([tokens[at]]),
         "surprise": found.surprise[:, index].tolist(),
-        "likeliest": [tokenizer.decode([token], skip_special=False) for token in likeliest],
+        "likeliest": [read([token]) for token in found.likeliest[:, index].tolist()],
     }
-
-
-COMMAND = Command(
-    "eval",
-    "How well a model predicts a text; how far that is from another model.",
-    (
-        "assay eval smollm2 book.txt",
-        "assay eval smollm2 book.txt --against-activations float32",
-        "assay eval ./q4_0.gguf book.txt --against ./f16.gguf --json",
-    ),
-    _declare,
-    _run,
-    "The text is cut into windows of --context tokens that don't overlap, each begun with the token that\n"
-    "begins texts if the model has one. Perplexity is over the second half of each window, each token\n"
-    "after those before it in its window: the figure of llama.cpp's perplexity tool. Divergence is\n"
-    "Kullback-Leibler's, of the model from the other one, at the same tokens.",
-)

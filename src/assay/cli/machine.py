@@ -1,20 +1,25 @@
-"""What a measurement must say beside its figures: the conditions, and the machine's limits in that run."""
+"""What a measurement must say beside its figures: the conditions, the machine's limits in that run, and the
+least time that it needs for the work.
+"""
 
 from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assay import __version__
+from assay import __version__, settings
+from assay.kernels.sizes import PAGE
 
 if TYPE_CHECKING:
+    from assay.compiler.plan import Launch, Plan
     from assay.runtime.cpu import Cpu
 
+PRODUCTS = ("linear", "linear_quantized")
 LARGE, SMALL = 512 << 20, 128 << 10
 """Bytes read for the memory's bandwidth, far more than any cache holds, and for the cache's."""
 PIECE = 64 << 10
@@ -27,13 +32,7 @@ OPERANDS = 64
 
 def processor() -> str:
     """The processor's name and how many of it this process may use."""
-    from assay import settings
-
-    name = platform.processor() or platform.machine()
-    for line in _lines(Path("/proc/cpuinfo")):
-        if line.startswith("model name"):
-            name = line.partition(":")[2].strip()
-            break
+    name = _said("/proc/cpuinfo", "model name") or platform.processor() or platform.machine()
     return f"{name}, {settings.THREADS.default()} processors"
 
 
@@ -54,15 +53,15 @@ def conditions(threads: int, seed: int, **more: object) -> dict[str, object]:
     }
 
 
-def memory() -> dict[str, int]:
-    """Bytes of this machine's memory: "MemTotal", "MemAvailable" and so on, as Linux says."""
-    fields = (line.split() for line in _lines(Path("/proc/meminfo")))
-    return {words[0].rstrip(":"): int(words[1]) * 1024 for words in fields if len(words) > 1}
+def memory(name: str) -> int:
+    """Bytes of this machine's memory by Linux's name: "MemTotal", "MemAvailable" and so on."""
+    return int(_said("/proc/meminfo", name).removesuffix("kB") or 0) * 1024
 
 
-def _lines(path: Path) -> Iterator[str]:
-    if path.exists():
-        yield from path.read_text("utf-8", "replace").splitlines()
+def _said(file: str, name: str) -> str:
+    """What the first line of a name says in a file of lines `name: value`; nothing if there is none."""
+    lines = Path(file).read_text("utf-8", "replace").splitlines() if Path(file).exists() else []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(name)), "")
 
 
 @dataclass(frozen=True)
@@ -110,12 +109,63 @@ def limits(device: Cpu) -> Limits:
 
 def best(run: Callable[[], object], repeats: int = 5) -> float:
     """The least seconds of several runs, after one that isn't counted."""
-    run()
-    return min(seconds(run) for _ in range(repeats))
+    found = []
+    for _ in range(repeats + 1):
+        began = time.perf_counter()
+        run()
+        found.append(time.perf_counter() - began)
+    return min(found[1:])
 
 
-def seconds(run: Callable[[], object]) -> float:
-    """How long a run takes."""
-    began = time.perf_counter()
-    run()
-    return time.perf_counter() - began
+@dataclass(frozen=True)
+class Work:
+    """Operations, bytes that come from memory, and bytes of all else that is read or written."""
+
+    shape: str
+    integer: bool
+    operations: int
+    weights: int
+    values: int
+
+    def least_seconds(self, limits: Limits) -> tuple[float, str]:
+        """What the machine needs at least, and for what."""
+        peak, kind = (limits.int8, "int8") if self.integer else (limits.float32, "float32")
+        return max(
+            (self.operations / peak, kind),
+            (self.weights / limits.memory, "memory"),
+            (self.values / limits.cache, "cache"),
+        )
+
+
+def work_of(plan: Plan, launch: Launch, binding: Mapping[str, int], keys: int) -> Work:
+    """The work of a launch in a step of one sequence, which then has `keys` tokens in the cache."""
+    graph = plan.graph
+    nodes = [graph.nodes[index] for index in launch.nodes]
+    first, tokens = nodes[0], binding["T"]
+    # Values between the nodes of a chain stay in registers.
+    inner = {name for node in nodes[:-1] for name in node.outputs}
+    names = dict.fromkeys(
+        name for node in nodes for name in (*node.inputs, *node.outputs) if name not in inner
+    )
+    weights = values = 0
+    for name in names:
+        size = graph.types[name].nbytes(binding)
+        if name in graph.weights and first.op == "embedding":
+            continue  # It reads a row for each token: less than it writes.
+        if name in graph.weights and first.op in PRODUCTS:
+            weights += size
+        elif name in graph.states or (name in plan.aliases and name in first.inputs):
+            pages = graph.types[name].shape[0].at(binding)
+            values += size // (pages * PAGE) * (keys if first.op == "attention" else tokens)
+        elif name not in plan.aliases:
+            values += size
+    shape = tuple(dim.at(binding) for dim in graph.types[first.inputs[0]].shape)
+    operations = 0
+    text = "×".join(map(str, shape))
+    if first.op in PRODUCTS:
+        n, k = (dim.at(binding) for dim in graph.types[first.inputs[-1]].shape)
+        operations, text = 2 * shape[0] * k * n, f"{shape[0]}×{k}→{n}"
+    elif first.op == "attention":
+        seen = sum(range(keys - tokens + 1, keys + 1))
+        operations, text = 4 * shape[1] * seen, f"{text}, {keys} keys"
+    return Work(text, first.op == "linear_quantized", operations, weights, values)

@@ -1,13 +1,15 @@
-"""The model that a command asks for."""
+"""The model that a command asks for, and the file that it makes."""
 
 from __future__ import annotations
 
-import argparse
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assay.cli import interrupt
+from assay.cli.command import Values
 from assay.cli.progress import Bars
 from assay.errors import RequestError
 from assay.hub.pull import resolve
@@ -26,32 +28,43 @@ def find_model(name: str, progress: Bars) -> Path:
     return path
 
 
-def load_model(
-    arguments: argparse.Namespace, *, guesses: bool, draft: str | None = None, prefix_cache: bool = True
-) -> LanguageModel:
+def load_model(arguments: Values) -> LanguageModel:
     """The language model, loaded with progress bars. Raises RequestError for an embedder."""
-    lm = load_any(arguments, guesses, draft, prefix_cache)
+    lm = load_any(arguments)
     if hasattr(lm, "embed"):
         raise RequestError("this model makes no text", place=arguments.model, hint="assay embed")
     return lm
 
 
-def load_any(
-    arguments: argparse.Namespace, guesses: bool = False, draft: str | None = None, prefix_cache: bool = True
-) -> LanguageModel | EmbeddingModel:
-    """A model, with progress bars. A command keeps it to the end, so the collector is spared it."""
-    gc.disable()
+def load_any(arguments: Values) -> LanguageModel | EmbeddingModel:
+    """A model, with progress bars. Commands without --guesses measure: theirs computes all that is asked.
+
+    A command keeps the model to its end, so the collector is spared it.
+    """
+    given = vars(arguments)
+    adapter, draft = given.get("adapter"), given.get("draft")
     with Bars() as progress:
         lm = load(
             find_model(arguments.model, progress),
             threads=arguments.threads,
             activations=arguments.activations,
-            guesses=guesses,
-            draft=draft,
-            prefix_cache=prefix_cache,
+            guesses=given.get("guesses", False),
+            draft=draft and find_model(draft, progress),
+            prefix_cache="guesses" in given,
+            adapters={adapter: adapter} if adapter else None,
             quantize=arguments.quantize,
             progress=progress,
         )
     gc.freeze()
-    gc.enable()
     return lm
+
+
+@contextmanager
+def writing(out: Path) -> Iterator[None]:
+    """`with writing(out):` OUT is written, or Ctrl-C undoes it. Raises RequestError where it can't be."""
+    with interrupt.raises():
+        try:
+            yield
+        except OSError as error:
+            rule, got = "it can't be written", error.strerror or str(error)
+            raise RequestError(rule, place=f"OUT {out}", got=got) from error

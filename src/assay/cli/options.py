@@ -1,29 +1,15 @@
-"""Arguments that several commands have in common."""
+"""Arguments that several commands have in common, and the types of arguments."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import cast
 
-from assay.cli.command import Parser, near
-from assay.errors import RequestError
+from assay.cli.command import Argument, Values
+from assay.cli.streams import read
+from assay.errors import RequestError, near
 from assay.llm.options import ACTIVATIONS, QUANTIZE
-
-if TYPE_CHECKING:
-    from assay.llm.request import SamplingFields
-
-T = TypeVar("T")
-MODEL = (
-    "a name from the catalogue (smollm2), a path to a .gguf file or to a folder with safetensors, or "
-    "pypi:package/path-in-wheel"
-)
-
-
-def wrong(rule: str, want: str, text: str) -> argparse.ArgumentTypeError:
-    """What a type of argument raises for a text that it can't read."""
-    return argparse.ArgumentTypeError(str(RequestError(rule, want=want, got=repr(text))))
+from assay.llm.request import Sampling, SamplingFields
 
 
 def whole(low: int) -> Callable[[str], int]:
@@ -31,7 +17,7 @@ def whole(low: int) -> Callable[[str], int]:
 
     def integer(text: str) -> int:
         if not (text.isascii() and text.isdigit() and len(text) < 20) or int(text) < low:
-            raise wrong("not such an integer", f"an integer of at least {low}", text)
+            raise RequestError("not such an integer", want=f"an integer of at least {low}", got=repr(text))
         return int(text)
 
     return integer
@@ -42,39 +28,16 @@ def number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise wrong("not a number", "a number", text) from None
+        raise RequestError("not a number", want="a number", got=repr(text)) from None
 
 
 def bias(text: str) -> tuple[int, float]:
     """A type of argument: a token's id, a colon, and what is added to its logit."""
     token, colon, amount = text.partition(":")
     if not colon:
-        raise wrong("not a bias", "a token's id, a colon and a number: 42:-100", text)
+        want = "a token's id, a colon and a number: 42:-100"
+        raise RequestError("not a bias", want=want, got=repr(text))
     return whole(0)(token), number(amount)
-
-
-def content(text: str) -> str:
-    """A type of argument: a file, of which the text is wanted."""
-    try:
-        return Path(text).read_text(encoding="utf-8")
-    except (OSError, UnicodeError):
-        raise wrong("not a file that can be read", "a text file", text) from None
-
-
-SAMPLING: tuple[tuple[str, Callable[[str], object], str, str], ...] = (
-    ("temperature", number, "X", "0 takes the likeliest token, more varies (default: 0)"),
-    ("top_k", whole(0), "N", "draw from the N likeliest (0: all)"),
-    ("min_p", number, "X", "draw from those at least X times as likely as the likeliest"),
-    ("typical_p", number, "X", "draw from those nearest to the entropy, with this probability"),
-    ("top_p", number, "X", "draw from the likeliest with this probability"),
-    ("repetition_penalty", number, "X", "above 1: avoid what was in the prompt or the answer"),
-    ("presence_penalty", number, "X", "-2 to 2: avoid tokens that were in the answer"),
-    ("frequency_penalty", number, "X", "-2 to 2: avoid them more the more often they were"),
-    ("min_tokens", whole(0), "N", "don't end before the answer has N tokens"),
-    ("json_schema", content, "FILE", "hold the answer to this JSON schema"),
-    ("regex", str, "RE", "hold the answer to this regular expression"),
-)
-"""Fields of `Sampling`, how they are read, and what they mean."""
 
 
 def one_of(names: Sequence[str]) -> Callable[[str], str]:
@@ -82,91 +45,72 @@ def one_of(names: Sequence[str]) -> Callable[[str], str]:
 
     def name(text: str) -> str:
         if text not in names:
-            raise wrong(f"no such choice{near(text, names)}", " | ".join(names), text)
+            rule = f"no such choice{near(text, names, '; ')}"
+            raise RequestError(rule, want=" | ".join(names), got=repr(text))
         return text
 
     return name
 
 
-def several(one: Callable[[str], T]) -> Callable[[str], tuple[T, ...]]:
+def several(one: Callable[[str], object]) -> Callable[[str], tuple[object, ...]]:
     """A type of argument: some of that type, with commas between."""
     return lambda text: tuple(map(one, text.split(",")))
 
 
-def add_model(parser: Parser) -> None:
-    """MODEL and how to run it."""
-    parser.add_argument("model", metavar="MODEL", help=MODEL)
-    parser.add_argument(
-        "--threads",
-        type=whole(1),
-        metavar="N",
-        help="threads (default: all processors, or ASSAY_THREADS); the answer doesn't depend on it",
-    )
-    parser.add_argument(
-        "--quantize",
-        type=one_of(QUANTIZE),
-        metavar="TYPE",
-        help=f"round plain matrices to blocks while they are loaded: {', '.join(QUANTIZE)}",
-    )
-    add_activations(parser)
+JSON = Argument("--json", "for programs")
+FORMS = "a name from the catalogue (smollm2), a .gguf file, a folder with safetensors, or pypi:package/path"
+MODEL = Argument("model", FORMS)
+THREADS = Argument(
+    "--threads", "default: all processors, or ASSAY_THREADS; no result depends on it", "N", whole(1)
+)
+KINDS, MODES = one_of(QUANTIZE), one_of(ACTIVATIONS)
+ACTIVATION = Argument(
+    "--activations", "float32 is exact to rounding, and slower", "|".join(ACTIVATIONS), MODES, "int8"
+)
+ROUNDED = f"round plain matrices to blocks while they are loaded: {', '.join(QUANTIZE)}"
+LOADING = (MODEL, THREADS, ACTIVATION, Argument("--quantize", ROUNDED, "TYPE", KINDS))
+"""MODEL, and how it is run."""
+MAX_TOKENS = "--max-tokens", "the most tokens of an answer", "N", whole(1)
+ADAPTER = Argument("--adapter", "a folder with a LoRA in PEFT's layout that is applied to MODEL", "FOLDER")
+ANSWERING = (
+    *LOADING,
+    ADAPTER,
+    Argument("--draft", "a smaller model with the same tokens that guesses", "MODEL"),
+    Argument("--guesses", "compute guesses of the next tokens along, where that pays", default=True),
+    Argument("--temperature", "0 takes the likeliest token, more varies; default: 0", "X", number),
+    Argument("--top-k", "draw from the N likeliest (0: all)", "N", whole(0)),
+    Argument("--min-p", "draw from those at least X times as likely as the likeliest", "X", number),
+    Argument("--typical-p", "draw from those nearest to the entropy, with this probability", "X", number),
+    Argument("--top-p", "draw from the likeliest with this probability", "X", number),
+    Argument("--repetition-penalty", "above 1: avoid what was in the prompt or the answer", "X", number),
+    Argument("--presence-penalty", "-2 to 2: avoid tokens that were in the answer", "X", number),
+    Argument("--frequency-penalty", "-2 to 2: avoid them more the more often they were", "X", number),
+    Argument("--logit-bias", "add X, -100 to 100, to this token's logit", "ID:X", bias, repeated=True),
+    Argument("--bad-word", "never say this", "TEXT", repeated=True),
+    Argument("--min-tokens", "don't end before the answer has N tokens", "N", whole(0)),
+    Argument("--ignore-eos", "don't end at a token that ends texts"),
+    Argument("--json-schema", "hold the answer to this JSON schema", "FILE", read),
+    Argument("--regex", "hold the answer to this regular expression", "RE"),
+    Argument("--grammar", "hold the answer to this grammar, in Lark's notation", "FILE", read),
+    Argument("--seed", "same seed, same answer; default: drawn", "N", whole(0)),
+    Argument("--stop", "end where this appears", "TEXT", repeated=True),
+)
+"""MODEL, what helps it, and fields of `Sampling`, which say how tokens are chosen."""
 
 
-def add_activations(parser: Parser) -> None:
-    """How linear maps and the cache are computed."""
-    parser.add_argument(
-        "--activations",
-        type=one_of(ACTIVATIONS),
-        metavar="|".join(ACTIVATIONS),
-        default="int8",
-        help="float32 is slower and exact to rounding (default: int8)",
-    )
+def ways(arguments: Values) -> dict[str, object]:
+    """How a benchmark's model is run, and how often."""
+    return {name: getattr(arguments, name) for name in ("activations", "quantize", "repeats")}
 
 
-def add_guesses(parser: Parser) -> None:
-    """Whether tokens are guessed, and who guesses."""
-    parser.add_argument("--draft", metavar="MODEL", help="a smaller model with the same tokens that guesses")
-    parser.add_argument(
-        "--guesses",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="compute guesses of the next tokens along with them, where that pays (default: yes)",
-    )
-
-
-def add_sampling(parser: Parser, max_tokens: int) -> None:
-    """How tokens are chosen."""
-    parser.add_argument(
-        "--max-tokens",
-        type=whole(1),
-        default=max_tokens,
-        metavar="N",
-        help=f"the most tokens of an answer (default: {max_tokens})",
-    )
-    for name, kind, metavar, meaning in SAMPLING:
-        parser.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar=metavar, help=meaning)
-    parser.add_argument(
-        "--logit-bias",
-        type=bias,
-        action="append",
-        metavar="ID:X",
-        help="add X, -100 to 100, to this token's logit; may be repeated",
-    )
-    parser.add_argument("--bad-word", action="append", metavar="TEXT", help="never say this; may be repeated")
-    parser.add_argument("--seed", type=whole(0), metavar="N", help="same seed, same answer (default: drawn)")
-    parser.add_argument(
-        "--stop", action="append", default=[], metavar="TEXT", help="end where this appears; may be repeated"
-    )
-
-
-def sampling(arguments: argparse.Namespace) -> SamplingFields:
+def sampling(arguments: Values) -> SamplingFields:
     """The fields of `Sampling` that are given, checked before a model is loaded. Raises RequestError."""
-    from assay.llm.request import Sampling
-
-    names = ("max_tokens", "seed", "stop", *(name for name, *_ in SAMPLING))
-    given = {name: getattr(arguments, name) for name in names}
-    given["logit_bias"] = dict(arguments.logit_bias) if arguments.logit_bias else None
-    given["bad_words"] = arguments.bad_word
-    fields = cast("SamplingFields", {name: value for name, value in given.items() if value is not None})
+    given = vars(arguments) | {
+        "bad_words": arguments.bad_word,
+        "logit_bias": dict(arguments.logit_bias or ()),
+    }
+    known = Sampling.__dataclass_fields__
+    fields = cast("SamplingFields", {name: given[name] for name in known if given.get(name) is not None})
     try:
         Sampling(**fields)
     except RequestError as error:

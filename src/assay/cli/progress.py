@@ -6,23 +6,19 @@ import sys
 import time
 from typing import TYPE_CHECKING, Self
 
-from assay.cli import interrupt
+from assay.cli import interrupt, streams
 from assay.load import Progress
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Rich
-    from rich.progress import TaskID
 
 DELAY = 0.3
-"""Seconds that a stage must last before it is shown: a quick one isn't worth rich's import.
-
-A download and a compilation always are.
-"""
+"""Seconds that a stage must last before it is shown: a quick one isn't worth rich's import."""
 
 
 class Bars(Progress):
-    """One line for what `load` is at: a bar, or a word between two of them. Silent when standard error is no
-    terminal.
+    """One line for what goes on: a bar, or a word between two of them. Where standard error is no terminal,
+    stages that are long get a line each, and others none.
     """
 
     def __init__(self, delay: float = DELAY) -> None:
@@ -31,7 +27,6 @@ class Bars(Progress):
         self._began: dict[str, float] = {}
         self._rich: Rich | None = None
         self._stage = ""
-        self._task: TaskID | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -39,39 +34,35 @@ class Bars(Progress):
     def __exit__(self, *error: object) -> None:
         if self._rich:
             self._rich.stop()
-            interrupt.hide_cursor(False)
+            interrupt.last_words = b"\n"
 
     def download(self, done: int, total: int) -> None:
         then = "checking what was fetched"
-        self._show("fetching the model", done / 1e6, total / 1e6, "MB", then=then, at_once=True)
+        self.count("fetching the model", "MB", done / 1e6, total / 1e6, then=then, long=True)
 
     def compile(self, done: int, total: int, name: str) -> None:
-        self._show("compiling kernels, once", done, total, "kernels", then="loading the model", at_once=True)
+        self.count("compiling kernels, once", "kernels", done, total, then="loading the model", long=True)
 
     def weights(self, done: int, total: int) -> None:
-        self._show("loading weights", done / 1e6, total / 1e6, "MB", then="loading the model")
-
-    def evaluate(self, done: int, total: int) -> None:
-        """Windows of a text that are scored."""
-        self._show("scoring the text", done, total, "windows", then="")
-
-    def quantise(self, done: int, total: int) -> None:
-        """A file's tensors that are rounded."""
-        self._show("quantising", done, total, "tensors", then="checking the file")
+        self.count("loading weights", "MB", done / 1e6, total / 1e6, then="loading the model")
 
     def say(self, what: str) -> None:
         """Show what goes on now and can't be measured, if anything was shown before."""
         if self._rich:
             self._draw(self._rich, what)
 
-    def _show(
-        self, stage: str, done: float, total: float, unit: str, *, then: str, at_once: bool = False
+    def count(
+        self, stage: str, unit: str, done: float, total: float, *, then: str = "", long: bool = False
     ) -> None:
-        if not self._visible:
-            return
+        """How far a stage is, and what goes on `then`. One that is `long` is shown from its start."""
         now = time.monotonic()
+        first = stage not in self._began
         waited = now - self._began.setdefault(stage, now) >= self._delay
-        if not (waited or at_once or stage == self._stage):
+        if not self._visible:
+            if long and first and not 0 < total <= done:
+                streams.complain(f"assay: {stage}" + (f", {total:.0f} {unit}" if total else ""))
+            return
+        if not (waited or long or stage == self._stage):
             return
         if total and done >= total:
             del self._began[stage]
@@ -83,26 +74,20 @@ class Bars(Progress):
         self._draw(self._rich, stage, done, total, figures)
 
     def _draw(self, rich: Rich, stage: str, done: float = 0.0, total: float = 0.0, figures: str = "") -> None:
-        if stage != self._stage or self._task is None:
+        if stage != self._stage:
+            for task in rich.task_ids:
+                rich.remove_task(task)
             # A task is drawn as soon as it is added, so it has its total from the start.
-            if self._task is not None:
-                rich.remove_task(self._task)
-            self._task = rich.add_task(stage, total=total or None, figures=figures)
+            rich.add_task(stage, total=total or None, figures=figures)
             self._stage = stage
-        rich.update(self._task, completed=done, total=total or None, figures=figures)
+        rich.update(rich.task_ids[0], completed=done, total=total or None, figures=figures)
 
     def _start(self) -> Rich:
         from rich.console import Console
-        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as Rich
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[figures]}"),
-            TimeElapsedColumn(),
-        )
-        rich = Rich(*columns, console=Console(stderr=True), transient=True)
-        interrupt.hide_cursor(True)
+        texts = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[figures]}")
+        rich = Progress(*texts, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
+        interrupt.last_words = b"\x1b[?25h\n"
         rich.start()
         return rich

