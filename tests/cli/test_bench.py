@@ -108,3 +108,11 @@ def test_a_target_that_the_processor_lacks_names_the_option(cli, monkeypatch: py
     assert outcome.code == 1
     assert outcome.err.startswith("assay: --targets: this processor can't run the kernels asked for\n")
     assert "ASSAY_CPU" not in outcome.err and "old without" in outcome.err
+
+
+def test_how_far_it_is_is_told(cli, loaded) -> None:
+    line = ["--repeats", "1", "--json"]
+    assert cli("bench", "kernels", "smollm2", "--tokens", "1", *line).err == "assay: measuring, 1 steps\n"
+    # Of a prompt, of an answer, of a batch; once for the plans and once for the figures.
+    outcome = cli("bench", "llm", "smollm2", "--prompt", "9", "--generate", "3", *line)
+    assert outcome.err == "assay: measuring, 6 runs\n" and json.loads(outcome.out)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from pathlib import Path
 
 import pytest
 
+import assay
 from assay.cli import options
 from assay.cli.dispatch import command
 from assay.llm.request import Sampling
@@ -171,3 +173,14 @@ def test_an_adapter_is_loaded_and_asked_for(cli, loaded, monkeypatch) -> None:
     assert asked[0]["adapters"] == {"./tuned": "./tuned"}
     assert outcome.code == 2 and "adapter" in outcome.err, "the model here was loaded without it"
     assert cli("run", "smollm2", PROMPT, "--max-tokens", "2").code == 0 and asked[1]["adapters"] is None
+
+
+def test_no_option_of_an_answer_is_ignored() -> None:
+    """Each is a field of Sampling, or of what `load` takes."""
+    known = {*Sampling.__dataclass_fields__, *inspect.signature(assay.load).parameters}
+    names = {argument.name.removeprefix("--").replace("-", "_") for argument in options.ANSWERING}
+    assert names - known == {"model", "bad_word"}, "the model's name; one of bad_words"
+    fields = options.sampling(
+        command("run").read(["m", "p", "--ignore-eos", "--bad-word", "x", "--seed", "0"])
+    )
+    assert fields["ignore_eos"] is True and fields["bad_words"] == ["x"] and fields["seed"] == 0

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from assay import settings
 from assay.cli import machine, options
-from assay.cli.command import Argument, Report, Values
+from assay.cli.command import NO, Argument, Report, Values
 from assay.cli.machine import Limits, Work, work_of
 from assay.cli.model import load_model
 from assay.cli.progress import Bars
@@ -71,7 +71,7 @@ def _in_child(arguments: Values, target: str) -> Found:
     environment = settings.child_environment(settings.CPU.name, {settings.CPU.name: target})
     child = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
     if child.returncode:
-        raise SystemExit(child.returncode)
+        raise SystemExit(NO)
     answer: Found = json.loads(child.stdout)[0]
     return answer
 

@@ -58,10 +58,10 @@ def several(one: Callable[[str], object]) -> Callable[[str], tuple[object, ...]]
 
 
 JSON = Argument("--json", "for programs")
-FORMS = "a name from the catalogue (smollm2), a .gguf file, a folder with safetensors, or pypi:package/path"
+FORMS = "a catalogue name (smollm2), a .gguf file, a folder with safetensors, or pypi:package/path-in-wheel"
 MODEL = Argument("model", FORMS)
 THREADS = Argument(
-    "--threads", "default: all processors, or ASSAY_THREADS; no result depends on it", "N", whole(1)
+    "--threads", "how many; default: all processors, or ASSAY_THREADS; no result depends on it", "N", whole(1)
 )
 KINDS, MODES = one_of(QUANTIZE), one_of(ACTIVATIONS)
 ACTIVATION = Argument(
