@@ -16,9 +16,7 @@ class BadWords:
         self._longest = max(map(len, self._words), default=0)
         self._starting: dict[bytes, list[int]] = {}
         self.always = [sequence[0] for sequence in self._sequences if len(sequence) == 1]
-        for token, piece in enumerate(self._pieces):
-            if any(word in piece for word in self._words):
-                self.always.append(token)
+        self.always += [n for n, piece in enumerate(pieces) if any(word in piece for word in self._words)]
 
     def after(self, output: Items[int]) -> list[int]:
         """The tokens that may not follow this output, beside those that never may."""

@@ -29,7 +29,9 @@ class Controls:
         ends: Collection[int],
         tokenizer: Tokenizer | None,
     ) -> None:
-        """Raises RequestError for a token that there isn't, and a constraint that can't be kept."""
+        """Of a request that `adjusts`. Raises RequestError for a token that there isn't, or a constraint that
+        can't be kept.
+        """
         self._counts = np.full(vocabulary, -1, np.int32)
         self._biases = np.zeros(vocabulary, np.float32)
         penalties = sampling.repetition_penalty, sampling.presence_penalty, sampling.frequency_penalty
@@ -88,20 +90,6 @@ class Controls:
         except RequestError as error:
             self.error = error
         return counts, biases, self._penalties
-
-
-def controls(
-    sampling: Sampling,
-    prompt: list[int],
-    vocabulary: int,
-    ends: Collection[int],
-    tokenizer: Tokenizer | None,
-) -> Controls | None:
-    """The request's, or None when it asks for nothing of the kind. Raises RequestError."""
-    penalties = sampling.presence_penalty or sampling.frequency_penalty or sampling.repetition_penalty != 1
-    tokens = sampling.logit_bias or sampling.bad_words or sampling.min_tokens or sampling.constraint
-    asked = penalties or tokens
-    return Controls(sampling, prompt, vocabulary, ends, tokenizer) if asked else None
 
 
 def stacked(rows: Items[Row], vocabulary: int) -> dict[str, NDArray[np.generic]]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from assay.errors import AssayError, PrecisionOverflow, RequestError
 from assay.kernels.sizes import PAGE
-from assay.llm.controls import controls
+from assay.llm.controls import Controls
 from assay.llm.fields import token_ids
 from assay.llm.guesses import Guesses
 from assay.llm.options import MOST_TOKENS
@@ -201,7 +201,9 @@ class Engine:
 
     def _sequence(self, tokens: list[int], sampling: Sampling, limit: int) -> Sequence:
         seed = sampling.seed if sampling.seed is not None else secrets.randbelow(SEEDS)
-        asked = controls(sampling, tokens, self.vocabulary, self.ends, self._tokenizer)
+        asked = None
+        if sampling.adjusts:
+            asked = Controls(sampling, tokens, self.vocabulary, self.ends, self._tokenizer)
         self._numbers += 1
         root = self.rooted(sampling.adapter)
         return Sequence(self._numbers, tokens, sampling, seed, limit, self._width, root, asked)

@@ -16,6 +16,7 @@ from assay.llm.spelling import BYTE_TOKENS, SPACE, byte_level, sentence_piece, w
 from assay.llm.template import LONGEST_SOURCE
 from assay.llm.tokenizer import BYTE, CONTROL, NORMAL, UNUSED, USER_DEFINED, Tokenizer
 from assay.llm.tokenizer_json import Fields, TokenizerJson
+from assay.models.config import Config
 
 CONFIG_LIMIT = 1 << 20
 """Bytes of config.json and its like."""
@@ -105,13 +106,10 @@ class FolderTokenizer:
         """The tokens that end an answer: generation_config.json's, config.json's, and the one of texts."""
         ends = set() if eos is None else {eos}
         for name in ("generation_config.json", "config.json"):
-            value = _optional(self._folder, name).get("eos_token_id")
-            for token in value if isinstance(value, list) else [] if value is None else [value]:
-                if isinstance(token, bool) or not isinstance(token, int) or not 0 <= token < self._rows:
-                    place = f"{self._folder} › {name} › eos_token_id"
-                    want, got = f"0 to {self._rows - 1}", str(token)[:80]
-                    raise FormatError("no such token", place=place, want=want, got=got)
-                ends.add(token)
+            value = _optional(self._folder, name).get("eos_token_id", [])
+            for token in value if isinstance(value, list) else [value]:
+                field = Config({"eos_token_id": token}, f"{self._folder} › {name}")
+                ends |= {field.integer("eos_token_id", 0, self._rows - 1)} if token is not None else set()
         return frozenset(ends)
 
 

@@ -99,6 +99,12 @@ class Sampling:
         given = ((name, getattr(self, name)) for name in CONSTRAINTS)
         return next((pair for pair in given if pair[1] is not None), None)
 
+    @property
+    def adjusts(self) -> bool:
+        """Whether it changes logits before a token is chosen."""
+        penalties = self.repetition_penalty != 1 or self.presence_penalty or self.frequency_penalty
+        return bool(penalties or self.logit_bias or self.bad_words or self.min_tokens or self.constraint)
+
 
 def _written(schema: Mapping[str, object]) -> str:
     try:

@@ -84,10 +84,9 @@ class MeteredEnvironment(ImmutableSandboxedEnvironment):
         for name, function in own.items():
             self.filters[name] = pass_context(lambda _, *args, _own=function, **kwargs: _own(*args, **kwargs))
 
-    def _generate(
-        self, source: nodes.Template, name: str | None, filename: str | None, defer_init: bool = False
-    ) -> str:
-        return super()._generate(_Metering().visit(source), name, filename, defer_init)
+    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
+        metered: nodes.Template = _Metering().visit(super()._parse(source, name, filename))
+        return metered
 
     def is_safe_attribute(self, obj: object, attr: str, value: object) -> bool:
         """Only what a template needs: methods listed here, and what jinja2's loops and namespaces have."""

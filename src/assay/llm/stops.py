@@ -47,8 +47,5 @@ class StopStrings:
     def _undecided(self, text: str) -> int:
         """Length of the longest end of `text` that some stop string begins with."""
         longest = max(map(len, self._stops), default=1) - 1
-        for length in range(min(longest, len(text)), 0, -1):
-            end = text[-length:]
-            if any(stop.startswith(end) for stop in self._stops):
-                return length
-        return 0
+        lengths = range(min(longest, len(text)), 0, -1)
+        return next((n for n in lengths if any(stop.startswith(text[-n:]) for stop in self._stops)), 0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from assay.errors import AssayError, FormatError, RequestError, shown
-from assay.llm.fields import text
+from assay.errors import AssayError, FormatError, RequestError
+from assay.llm.fields import refused, text
 
 LONGEST_SOURCE = 1 << 16  # characters of a template
 # What a template may do and make, in characters; a loop step is 16 of them (see sandbox.py).
@@ -96,20 +96,17 @@ def checked(messages: Sequence[Message]) -> list[Message]:
     Content may be empty. Raises RequestError naming the field, as in `messages[1].content`.
     """
     if not isinstance(messages, list | tuple) or not messages:
-        got = "none" if isinstance(messages, list | tuple) else type(messages).__name__
-        want = "a list of at least one message"
         hint = "generate() takes a prompt" if isinstance(messages, str) else ""
-        raise RequestError("bad messages", place="messages", want=want, got=got, hint=hint)
+        raise refused("messages", "a list of at least one message", messages, hint)
     for number, message in enumerate(messages):
         place = f"messages[{number}]"
         if not isinstance(message, dict):
-            raise RequestError("a bad message", place=place, want="a dict", got=type(message).__name__)
+            raise refused(place, "a dict", message)
         for key in message:
             if key not in ("role", "content"):
                 raise RequestError("an unknown field", place=f"{place}.{key}", want="role, content")
         for key in ("role", "content"):
             text(f"{place}.{key}", message.get(key))
         if message["role"] not in ROLES:
-            got = shown(message["role"])
-            raise RequestError("no such role", place=f"{place}.role", want=", ".join(ROLES), got=got)
+            raise refused(f"{place}.role", ", ".join(ROLES), message["role"])
     return [dict(message) for message in messages]
