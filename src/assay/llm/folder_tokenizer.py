@@ -9,6 +9,7 @@ from pathlib import Path
 import tokenizers
 
 from assay.errors import FormatError
+from assay.formats.fields import Config
 from assay.formats.files import member, opened, read_at
 from assay.formats.strict_json import read_json
 from assay.formats.tensors import quoted
@@ -16,7 +17,6 @@ from assay.llm.spelling import BYTE_TOKENS, SPACE, byte_level, sentence_piece, w
 from assay.llm.template import LONGEST_SOURCE
 from assay.llm.tokenizer import BYTE, CONTROL, NORMAL, UNUSED, USER_DEFINED, Tokenizer
 from assay.llm.tokenizer_json import Fields, TokenizerJson
-from assay.models.config import Config
 
 CONFIG_LIMIT = 1 << 20
 """Bytes of config.json and its like."""

@@ -29,17 +29,6 @@ _LONGEST_PIECE, _ALL_PIECES = 512, 1 << 23
 _KEEP_SPACE = ("<unk>", "<s>", "<|endoftext|>")
 
 
-@dataclass(frozen=True)
-class _Vocabulary:
-    tokens: list[str]
-    kinds: NDArray[np.uint8]
-    ids: dict[str, int]
-
-    def of(self, *kinds: int) -> list[str]:
-        """The tokens of some kinds."""
-        return list(compress(self.tokens, np.isin(self.kinds, kinds).tolist()))
-
-
 # The library's model, how a text is cut before, and how it is changed before that.
 _Way = tuple[Model, pre_tokenizers.PreTokenizer | None, normalizers.Normalizer | None]
 
@@ -51,7 +40,7 @@ class _Kind:
     `bos` and `closing`: a key, then other keys or texts of tokens, in order of preference.
     """
 
-    way: Callable[[Keys, _Vocabulary], _Way]
+    way: Callable[[Keys, dict[str, int], NDArray[np.uint8]], _Way]
     spelling: Callable[[str], bytes]
     bos: tuple[str, ...] = ("bos_token_id",)
     closing: tuple[str, ...] = ("eos_token_id",)
@@ -66,18 +55,14 @@ def read(metadata: Mapping[str, object]) -> Tokenizer:
     """Raises FormatError: the key, what came, what is supported."""
     keys = Keys(metadata)
     kind = _KINDS[keys.choice("model", _KINDS)]
-    vocabulary = _vocabulary(keys, kind.spelling is word_piece)
-    ids, count = vocabulary.ids, len(vocabulary.ids)
-    bos_id, closing_id = _named(keys, kind.bos, ids), _named(keys, kind.closing, ids)
+    ids, kinds = _vocabulary(keys, kind.spelling is word_piece)
     adds_bos = keys.flag("add_bos_token", kind.adds_bos or (kind.way is _byte_level and _pre(keys).adds_bos))
     adds_eos = keys.flag(kind.adds_key, kind.adds_eos)
-    if adds_bos and bos_id is None:
-        raise keys.error(kind.bos[0], "a token id, as add_bos_token is true", "nothing")
-    if adds_eos and closing_id is None:
-        raise keys.error(kind.closing[0], f"a token id, as {kind.adds_key} is true", "nothing")
-    eos_id = closing_id if kind.closing[0] == "eos_token_id" else keys.token_id("eos_token_id", count)
-    control = vocabulary.of(UNKNOWN, CONTROL)
-    ends = {eos_id} | {keys.token_id(key, count) for key in _END_KEYS}
+    bos_id = _named(keys, kind.bos, ids, "as add_bos_token is true" if adds_bos else "")
+    closing_id = _named(keys, kind.closing, ids, f"as {kind.adds_key} is true" if adds_eos else "")
+    eos_id = closing_id if kind.closing[0] == "eos_token_id" else keys.token_id("eos_token_id", len(ids))
+    control = _of(ids, kinds, UNKNOWN, CONTROL)
+    ends = {eos_id} | {keys.token_id(key, len(ids)) for key in _END_KEYS}
     ends |= {ids[text] for text in _END_TEXTS if text in control}
     # Converters copy this flag from files of byte-level BPE, too, where no text is given a space.
     prefix = keys.flag("add_space_prefix", kind.space_prefix) and kind.spelling is not byte_level
@@ -87,10 +72,10 @@ def read(metadata: Mapping[str, object]) -> Tokenizer:
     keeps = _KEEP_SPACE if "phi-3" in name or "phi3" in name else ids
     named = [
         AddedToken(name, normalized=False, special=special, rstrip=name not in keeps)
-        for special, names in ((False, vocabulary.of(USER_DEFINED)), (True, control))
+        for special, names in ((False, _of(ids, kinds, USER_DEFINED)), (True, control))
         for name in names
     ]
-    model, cut, normal = kind.way(keys, vocabulary)
+    model, cut, normal = kind.way(keys, ids, kinds)
     frame = Library(models.BPE())
     frame.pre_tokenizer, frame.normalizer = cut, normal
     try:
@@ -99,14 +84,15 @@ def read(metadata: Mapping[str, object]) -> Tokenizer:
         want = "tokens, and pairs of them that are a token when joined"
         raise keys.error("merges" if "merges" in model else "tokens", want, str(error)) from error
     return Tokenizer(
-        tokens=vocabulary.tokens, kinds=vocabulary.kinds.tobytes(), ids=ids, spelling=kind.spelling,
+        tokens=[*ids], kinds=kinds.tobytes(), ids=ids, spelling=kind.spelling,
         plain=plain, special=special, bos_id=bos_id, eos_id=eos_id, closing_id=closing_id,
         end_ids=frozenset(end for end in ends if end is not None), adds_bos=adds_bos, adds_eos=adds_eos,
         space_prefix=prefix, shrinks=kind.shrinks,
     )  # fmt: skip
 
 
-def _vocabulary(keys: Keys, words: bool) -> _Vocabulary:
+def _vocabulary(keys: Keys, words: bool) -> tuple[dict[str, int], NDArray[np.uint8]]:
+    """The tokens in order of ids, and what each of them is."""
     tokens = keys.strings("tokens")
     kinds = np.full(len(tokens), NORMAL, np.uint8)
     if "token_type" in keys:
@@ -116,13 +102,18 @@ def _vocabulary(keys: Keys, words: bool) -> _Vocabulary:
         normal = (kinds == NORMAL).tolist()
         tokens = [_continued(token) if usual else token for token, usual in zip(tokens, normal, strict=True)]
     _check_once(keys, "tokens", tokens)
-    found = _Vocabulary(tokens, kinds, {token: number for number, token in enumerate(tokens)})
-    if "" in found.ids:
-        raise keys.error(f"tokens[{found.ids['']}]", "a token that isn't empty", "''")
-    for token in found.of(BYTE):
+    ids = {token: number for number, token in enumerate(tokens)}
+    if "" in ids:
+        raise keys.error(f"tokens[{ids['']}]", "a token that isn't empty", "''")
+    for token in _of(ids, kinds, BYTE):
         if token not in BYTE_TOKENS:
-            raise keys.error(f"tokens[{found.ids[token]}]", "a byte, <0x00> to <0xFF>", repr(token))
-    return found
+            raise keys.error(f"tokens[{ids[token]}]", "a byte, <0x00> to <0xFF>", repr(token))
+    return ids, kinds
+
+
+def _of(ids: dict[str, int], kinds: NDArray[np.uint8], *wanted: int) -> list[str]:
+    """The tokens of some kinds."""
+    return list(compress(ids, np.isin(kinds, wanted).tolist()))
 
 
 def _continued(token: str) -> str:
@@ -132,26 +123,23 @@ def _continued(token: str) -> str:
     return token if token.startswith("[") and token.endswith("]") else "##" + token
 
 
-def _named(keys: Keys, names: tuple[str, ...], ids: Mapping[str, int]) -> int | None:
-    """The token of the first of some keys that the file has, or the one of the last name."""
+def _named(keys: Keys, names: tuple[str, ...], ids: Mapping[str, int], why: str = "") -> int | None:
+    """The token of the first of some keys that the file has, or the one of the last name. There must be one
+    if it is said `why`.
+    """
     for key in names:
         if key in keys:
             return keys.token_id(key, len(ids))
+    if why and names[-1] not in ids:
+        raise keys.error(names[0], f"a token id, {why}", "nothing")
     return ids.get(names[-1])
-
-
-def _unknown(keys: Keys, text: str, ids: Mapping[str, int]) -> int:
-    found = _named(keys, ("unknown_token_id", text), ids)
-    if found is None:
-        raise keys.error("unknown_token_id", "the token of what can't be spelled", "nothing")
-    return found
 
 
 def _pre(keys: Keys) -> PreTokenizer:
     return PRE_TOKENIZERS[keys.choice("pre", PRE_TOKENIZERS)]
 
 
-def _byte_level(keys: Keys, vocabulary: _Vocabulary) -> _Way:
+def _byte_level(keys: Keys, ids: dict[str, int], kinds: NDArray[np.uint8]) -> _Way:
     """BPE on bytes, which the file gives the merges of."""
     merges = keys.strings("merges")
     pairs = [tuple(merge.split(" ")) for merge in merges]
@@ -160,33 +148,34 @@ def _byte_level(keys: Keys, vocabulary: _Vocabulary) -> _Way:
         raise keys.error(f"merges[{number}]", "two tokens with a space between", repr(merges[number]))
     _check_once(keys, "merges", merges)
     pre = _pre(keys)
-    model = {"type": "BPE", "vocab": vocabulary.ids, "merges": pairs, "ignore_merges": pre.ignore_merges}
+    model = {"type": "BPE", "vocab": ids, "merges": pairs, "ignore_merges": pre.ignore_merges}
     return model, pre.build(), None
 
 
-def _scored(keys: Keys, vocabulary: _Vocabulary) -> _Way:
+def _scored(keys: Keys, ids: dict[str, int], kinds: NDArray[np.uint8]) -> _Way:
     """SentencePiece's BPE: of neighbours that make a token, those with the best score first."""
-    ids = vocabulary.ids
     if missing := [name for name in BYTE_TOKENS if name not in ids]:
         raise keys.error("tokens", "a token for every byte", f"none for {missing[0]}")
+    tokens, made = [*ids], np.isin(kinds, (NORMAL, USER_DEFINED, UNUSED)).tolist()
     pairs: list[tuple[str, str]] = []
-    for number in np.argsort(-_scores(keys, vocabulary), kind="stable").tolist():
-        token, kind = vocabulary.tokens[number], vocabulary.kinds[number]
-        for cut in range(len(token) - 1, 0, -1) if kind in (NORMAL, USER_DEFINED, UNUSED) else ():
+    for number in np.argsort(-_scores(keys, ids), kind="stable").tolist():
+        token = tokens[number]
+        for cut in range(len(token) - 1, 0, -1) if made[number] else ():
             if token[cut:] in ids and token[:cut] in ids:
                 pairs.append((token[:cut], token[cut:]))
     model = {"type": "BPE", "vocab": ids, "merges": pairs, "byte_fallback": True}
     return model, None, _spaced(keys.flag("add_space_prefix", True))
 
 
-def _unigram(keys: Keys, vocabulary: _Vocabulary) -> _Way:
+def _unigram(keys: Keys, ids: dict[str, int], kinds: NDArray[np.uint8]) -> _Way:
     """SentencePiece's unigrams: the row of pieces with the greatest sum of scores."""
     if "precompiled_charsmap" in keys:
         raise keys.error("precompiled_charsmap", "a vocabulary that replaces no characters", "a table")
-    scores = np.where(vocabulary.kinds == USER_DEFINED, 0.0, _scores(keys, vocabulary)).tolist()
-    pieces = list(zip(vocabulary.tokens, scores, strict=True))
+    scores = np.where(kinds == USER_DEFINED, 0.0, _scores(keys, ids)).tolist()
+    pieces = list(zip(ids, scores, strict=True))
+    unknown = _named(keys, ("unknown_token_id", "<unk>"), ids, "for what can't be spelled")
     single = keys.flag("remove_extra_whitespaces")
-    model = {"type": "Unigram", "vocab": pieces, "unk_id": _unknown(keys, "<unk>", vocabulary.ids)}
+    model = {"type": "Unigram", "vocab": pieces, "unk_id": unknown}
     return model, None, _spaced(single or keys.flag("add_space_prefix"), single)
 
 
@@ -200,22 +189,26 @@ def _spaced(prefix: bool, single: bool = False) -> normalizers.Normalizer:
     return normalizers.Sequence([*steps, normalizers.Replace(" ", SPACE)])
 
 
-def _word_piece(keys: Keys, vocabulary: _Vocabulary) -> _Way:
+def _word_piece(keys: Keys, ids: dict[str, int], kinds: NDArray[np.uint8]) -> _Way:
     """BERT's word pieces: the longest that fits, again and again."""
-    unknown = _unknown(keys, "[UNK]", vocabulary.ids)
+    unknown = _named(keys, ("unknown_token_id", "[UNK]"), ids, "for what can't be spelled")
     lower = keys.flag("normalizer.lowercase", True)
     accents = keys.flag("normalizer.strip_accents", lower)
-    model = {"type": "WordPiece", "vocab": vocabulary.ids, "unk_token": vocabulary.tokens[unknown]}
+    model = {
+        "type": "WordPiece",
+        "vocab": ids,
+        "unk_token": next(token for token, n in ids.items() if n == unknown),
+    }
     normal = normalizers.BertNormalizer(lowercase=lower, strip_accents=accents)
     return model, pre_tokenizers.BertPreTokenizer(), normal
 
 
-def _scores(keys: Keys, vocabulary: _Vocabulary) -> NDArray[np.float64]:
-    longest, total = max(map(len, vocabulary.tokens), default=0), sum(map(len, vocabulary.tokens))
+def _scores(keys: Keys, ids: dict[str, int]) -> NDArray[np.float64]:
+    longest, total = max(map(len, ids), default=0), sum(map(len, ids))
     if longest > _LONGEST_PIECE or total > _ALL_PIECES:
         got = f"{longest:,}, and {total:,} in all"
         raise keys.error("tokens", f"at most {_LONGEST_PIECE} characters, {_ALL_PIECES:,} in all", got)
-    return keys.numbers("scores", len(vocabulary.tokens), float, math.isfinite, "a finite number")
+    return keys.numbers("scores", len(ids), float, math.isfinite, "a finite number")
 
 
 def _check_once(keys: Keys, key: str, items: Sequence[str]) -> None:

@@ -98,14 +98,18 @@ class Tokenizer:
         more than `most` tokens whatever they are.
         """
         fields.text("text", text)
-        for name, value in (("special", special), ("bos", bos), ("eos", eos)):
-            fields.flag(name, value)
+        fields.flag("special", special)
         if most is not None and (least := self._least(text, most)) > most:
             want, got = f"at most {most} tokens in all", f"at least {least}"
             raise RequestError("the text is too long", place="text", want=want, got=got, hint="shorten it")
-        before, after = _wanted("bos", bos, self.bos_id), _wanted("eos", eos, self.closing_id)
-        parser = self.special if special else self.plain
-        return before + parser.encode(text, add_special_tokens=False).ids + after
+        around = list[list[int]]()
+        for name, wanted, token in (("bos", bos, self.bos_id), ("eos", eos, self.closing_id)):
+            fields.flag(name, wanted)
+            if wanted and token is None:
+                raise RequestError("this model has no such token", place=name, want="False", got="True")
+            around.append([token] if wanted and token is not None else [])
+        reading = self.special if special else self.plain
+        return around[0] + reading.encode(text, add_special_tokens=False).ids + around[1]
 
     def decode(self, tokens: Iterable[int], *, skip_special: bool = True) -> str:
         """The text of `tokens`; bytes that aren't UTF-8 become U+FFFD. Raises RequestError on a bad id.
@@ -157,11 +161,3 @@ class Tokenizer:
             return 0
         left_out, longest = self._left_out
         return len("".join(text.split()).encode().translate(None, left_out)) // (self.shrinks * longest)
-
-
-def _wanted(argument: str, wanted: bool, token: int | None) -> list[int]:
-    """The token as a list of one, or none where it isn't `wanted`."""
-    if wanted and token is None:
-        rule = f"this model has no token that {'begins' if argument == 'bos' else 'closes'} a text"
-        raise RequestError(rule, place=argument, want="False")
-    return [token] if wanted and token is not None else []
