@@ -132,7 +132,7 @@ def config(file: str = "config.json", **fields: object) -> Callable[[Path], None
         (config(quantization_config={"quant_method": "gptq"}), "weights that are quantised", "quantization"),
         (config(hidden_act="relu2"), "a field is out of range", "hidden_act"),
         (config(pretraining_tp=2), "a value that isn't supported", "pretraining_tp"),
-        (config(eos_token_id=[999]), "no such token", "eos_token_id"),
+        (config(eos_token_id=[999]), "a field is out of range", "eos_token_id"),
         (lambda place: (place / "config.json").write_text("{"), "not JSON", "config.json"),
         (lambda place: (place / "tokenizer.json").unlink(), "a file is missing", "tokenizer.json"),
         (lambda place: (place / "model.safetensors").unlink(), "", "llama"),
