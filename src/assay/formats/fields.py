@@ -118,6 +118,15 @@ class Config(Fields):
 
         return self._held(name, f"{count} of {', '.join(choices)}", (list,), sound, None)
 
+    def integers(self, name: str, counts: range, high: int) -> list[int]:
+        """A list of so many integers from 0 to `high`."""
+
+        def sound(found: list[int]) -> bool:
+            return len(found) in counts and all(type(n) is int and 0 <= n <= high for n in found)
+
+        count = " to ".join(map(str, sorted({counts[0], counts[-1]})))
+        return self._held(name, f"{count} integers from 0 to {high}", (list,), sound, None)
+
     def numbers(self, name: str, count: int) -> tuple[float, ...]:
         """A list of `count` positive numbers, rounded to float32."""
         found: list[object] = self._held(

@@ -12,9 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from assay.errors import FormatError, within
+from assay.formats.fields import Config
 from assay.formats.files import read_at
 from assay.formats.strict_json import JsonValue, kind, parse_object
-from assay.formats.tensors import TensorInfo, near, quoted
+from assay.formats.tensors import TensorInfo, quoted
 from assay.tensor.dtype import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, DType
 
 LENGTH_BYTES = 8
@@ -39,7 +40,6 @@ TYPES: dict[str, DType] = {
 }  # fmt: skip
 """All types of the format. Those that no operator reads are known here only, so that they can be listed."""
 
-_FIELDS = {"dtype", "shape", "data_offsets"}
 _POINTER = b"version "
 """How the text begins that Git LFS leaves in place of a file."""
 _DAMAGED = "the file is cut short or damaged: fetch it again"
@@ -109,66 +109,29 @@ def _tensor(name: str, entry: JsonValue, start: int, size: int) -> TensorInfo:
             raise FormatError("a name that can't be", want=want, got=got)
         if type(entry) is not dict:
             raise FormatError("a tensor's entry of another type", want="an object", got=kind(entry))
-        if entry.keys() != _FIELDS:
-            raise _other_fields(entry)
-        dtype, shape = _dtype(entry["dtype"]), _shape(entry["shape"])
-        count = math.prod(shape)
+        fields = Config(entry, "")
+        dtype = TYPES[fields.choice("dtype", TYPES)]
+        shape = tuple(fields.integers("shape", range(MAX_RANK + 1), MOST))
+        first, last = fields.integers("data_offsets", range(2, 3), MOST)
+        surplus = next((field for field in entry if field not in fields.asked), None)
+        if surplus is not None:
+            want = "dtype, shape and data_offsets alone"
+            raise FormatError("an unknown field", want=want, got=quoted(surplus))
+        count, room = math.prod(shape), size - start
         if count % dtype.block:
             want, got = f"a multiple of {dtype.block} elements of {dtype}", f"{list(shape)}"
             raise FormatError("a tensor is not whole bytes", want=want, got=got)
-        first, last = _offsets(entry["data_offsets"], size - start)
+        if first > last:
+            rule, want = "offsets that are out of order", "the end at the first byte or behind it"
+            raise fields.error("data_offsets", want, [first, last], rule)
+        if last > room:
+            rule, want = "a tensor runs past the end of the file", f"at most {room}, the bytes of data"
+            raise fields.error("data_offsets", want, [first, last], rule, _DAMAGED)
         if last - first != dtype.nbytes(count):
             want = f"{dtype.nbytes(count)} bytes for {dtype}{list(shape)}"
             got = f"data_offsets [{first}, {last}]: {last - first} bytes"
             raise FormatError("a tensor's bytes don't fill its shape", want=want, got=got)
     return TensorInfo(name, dtype, shape, start + first, last - first)
-
-
-def _other_fields(entry: dict[str, JsonValue]) -> FormatError:
-    missing = sorted(_FIELDS - entry.keys())
-    if missing:
-        return FormatError("a field is missing", want=missing[0], hint=near(missing[0], entry))
-    surplus = next(field for field in entry if field not in _FIELDS)
-    return FormatError("an unknown field", want="dtype, shape and data_offsets alone", got=quoted(surplus))
-
-
-def _dtype(value: JsonValue) -> DType:
-    dtype = TYPES.get(value) if type(value) is str else None
-    if dtype is None:
-        got = quoted(value) if type(value) is str else kind(value)
-        raise FormatError("an unknown type of tensor", place="dtype", want=", ".join(TYPES), got=got)
-    return dtype
-
-
-def _shape(value: JsonValue) -> tuple[int, ...]:
-    if type(value) is not list or len(value) > MAX_RANK:
-        got = f"{len(value)} dimensions" if type(value) is list else kind(value)
-        raise FormatError("a shape that can't be", place="shape", want=f"0 to {MAX_RANK} dimensions", got=got)
-    return tuple([_whole(dim, "shape") for dim in value])
-
-
-def _offsets(value: JsonValue, room: int) -> tuple[int, int]:
-    """The two offsets, from the start of the data, of which there are `room` bytes."""
-    place = "data_offsets"
-    if type(value) is not list or len(value) != 2:
-        got = f"{len(value)} numbers" if type(value) is list else kind(value)
-        raise FormatError("offsets of another form", place=place, want="the first byte and the end", got=got)
-    first, last = _whole(value[0], place), _whole(value[1], place)
-    got = f"[{first}, {last}]"
-    if first > last:
-        want = "the end at the first byte or behind it"
-        raise FormatError("offsets that are out of order", place=place, want=want, got=got)
-    if last > room:
-        rule, want = "a tensor runs past the end of the file", f"at most {room}, the bytes of data"
-        raise FormatError(rule, place=place, want=want, got=got, hint=_DAMAGED)
-    return first, last
-
-
-def _whole(value: JsonValue, place: str) -> int:
-    if type(value) is not int or not 0 <= value <= MOST:
-        got = str(value) if isinstance(value, int | float) else kind(value)
-        raise FormatError("a number that can't be", place=place, want=f"an integer from 0 to {MOST}", got=got)
-    return value
 
 
 def _check_places(tensors: Iterable[TensorInfo], start: int, size: int) -> None:
