@@ -20,7 +20,8 @@ from pathlib import Path
 import safetensors
 
 from assay.errors import FormatError
-from assay.formats.safetensors import INDEX, SHARD_LIMIT, SINGLE, SafetensorsFiles, open_safetensors
+from assay.formats.files import TensorFiles
+from assay.formats.safetensors import INDEX, SHARD_LIMIT, SINGLE, open_safetensors
 from assay.formats.safetensors_header import HEADER_LIMIT, TENSOR_LIMIT
 from assay.formats.strict_json import MARK_LIMIT
 from formats.campaign import Campaign
@@ -226,7 +227,7 @@ def check(path: Path, result: str) -> None:
         assert result in STRICTER or _is_refused(path), result
 
 
-def _agrees(opened: SafetensorsFiles, path: Path) -> None:
+def _agrees(opened: TensorFiles, path: Path) -> None:
     """The package finds the same tensors in the files, and nothing else."""
     theirs: dict[str, dict[str, object]] = {}
     shards = [path] if path.is_file() else [path / SINGLE]

@@ -425,17 +425,3 @@ def test_shrinks_or_fails_while_read(failure: str, tmp_path: Path, monkeypatch: 
         assert caught.value.rule == "the file was cut short while it was read"
     with pytest.raises(OSError):
         os.fstat(opened[0])  # it was closed again
-
-
-def test_shrinks_before_it_is_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = ONE.write(tmp_path)
-    real = os.pread
-
-    def pread(fd: int, length: int, offset: int) -> bytes:
-        data = real(fd, length, offset)
-        os.truncate(path, 60)
-        return data
-
-    monkeypatch.setattr(os, "pread", pread)
-    with pytest.raises(FormatError, match="can't be read"):
-        open_gguf(path)

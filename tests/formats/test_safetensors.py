@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from assay.errors import FormatError, ModelNotFoundError
-from assay.formats.safetensors import INDEX, SINGLE, SafetensorsFiles, open_safetensors
+from assay.formats.files import TensorFiles
+from assay.formats.safetensors import INDEX, SINGLE, open_safetensors
 from assay.formats.safetensors_header import TYPES
 from assay.tensor import dtype as dtypes
 from formats.safetensors_bytes import WIDTHS, built, shard, sound, table, write_index
@@ -22,7 +23,7 @@ from formats.safetensors_bytes import WIDTHS, built, shard, sound, table, write_
 SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
 
 
-def assert_agrees(ours: SafetensorsFiles, *files: Path) -> None:
+def assert_agrees(ours: TensorFiles, *files: Path) -> None:
     """Names, shapes, types, and the bytes of all weights, as the `safetensors` package has them."""
     theirs = {name: each for file in files for name, each in safetensors.deserialize(file.read_bytes())}
     assert set(ours.tensors) == set(theirs)
@@ -72,7 +73,7 @@ def test_written_by_the_package(tmp_path: Path) -> None:
 
 
 def test_every_type(tmp_path: Path) -> None:
-    """All types of the format are listed with their sizes; those that weights may have are read."""
+    """All types of the format are listed with their sizes; all are read."""
     path = tmp_path / SINGLE
     path.write_bytes(sound(table({name: (name, (3, 8)) for name in WIDTHS})))
     with open_safetensors(tmp_path) as ours:
@@ -81,17 +82,7 @@ def test_every_type(tmp_path: Path) -> None:
         for name, width in WIDTHS.items():
             info = ours.tensors[name]
             assert info.nbytes == 24 * width // 8 == info.dtype.nbytes(24)
-            if name in ("F32", "F16", "BF16"):
-                assert ours.raw(name).nbytes == info.nbytes
-                continue
-            with pytest.raises(FormatError) as caught:
-                ours.raw(name)
-            assert caught.value.rule == "a tensor type that isn't supported for weights"
-            assert caught.value.place == f"{path} › tensor '{name}'"
-            assert (caught.value.want, caught.value.got) == (
-                "float32 or float16 or bfloat16",
-                str(info.dtype),
-            )
+            assert ours.raw(name).nbytes == info.nbytes
 
 
 def test_types_that_operators_know_are_theirs() -> None:
@@ -173,7 +164,7 @@ def test_any_table(
         assert_agrees(ours, path)
 
 
-def test_elements_that_are_not_aligned_are_copied(tmp_path: Path) -> None:
+def test_elements_are_aligned_whatever_the_file_does(tmp_path: Path) -> None:
     """Kernels load whole elements; early files have headers of any length."""
     values = np.arange(6, dtype=np.float32)
     text = '{"w":{"dtype":"F32","shape":[6],"data_offsets":[0,24]}}'
@@ -184,21 +175,16 @@ def test_elements_that_are_not_aligned_are_copied(tmp_path: Path) -> None:
             raw = ours.raw("w")
             assert raw.ctypes.data % 4 == 0 and not raw.flags.writeable
             assert np.array_equal(raw.view(np.float32), values)
-            aligned = ours.tensor("w").offset % 4 == 0
-            assert np.shares_memory(raw, ours.raw("w")) == aligned
 
 
-def test_raw_is_a_view_that_outlives_the_files(two: Path) -> None:
+def test_raw_outlives_the_files(two: Path) -> None:
     with open_safetensors(two) as ours:
         view = ours.raw("a")
         expected = view.tobytes()
         assert not view.flags.writeable
-        ours.release()
-        assert view.tobytes() == expected
     assert view.tobytes() == expected
     with pytest.raises(FormatError, match="the file is closed"):
         ours.raw("a")
-    ours.release()
     ours.close()
 
 
@@ -208,7 +194,7 @@ def test_a_file_that_is_cut_short_later(two: Path) -> None:
         assert ours.raw("a").nbytes == 16
         with pytest.raises(FormatError) as caught:
             ours.raw("c")
-        assert caught.value.rule == "the file was cut short after it was opened"
+        assert caught.value.rule == "the file was cut short while it was read"
         assert caught.value.place == str(two / SHARDS[1])
 
 

@@ -173,7 +173,8 @@ def test_what_is_no_file(tmp_path: Path) -> None:
 def test_shrinks_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "x.json"
     path.write_text('{"a": 1}')
-    monkeypatch.setattr(os, "pread", lambda fd, length, offset: b'{"a"')
+    real, left = os.preadv, [4, 0]
+    monkeypatch.setattr(os, "preadv", lambda fd, out, at: real(fd, [out[0][: left.pop(0)]], at))
     with pytest.raises(FormatError) as caught:
         read_json(path, 8)
     assert caught.value.rule == "the file was cut short while it was read"

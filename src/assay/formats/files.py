@@ -1,8 +1,7 @@
-"""Files that may be hostile: opened only if they are ordinary ones and inside their folder, and mapped."""
+"""Files that may be hostile: opened only if they are ordinary ones and inside their folder."""
 
 from __future__ import annotations
 
-import mmap
 import os
 import stat
 import weakref
@@ -47,12 +46,19 @@ def opened(path: Path, want: str) -> Iterator[tuple[int, int]]:
         os.close(fd)
 
 
-def read_at(fd: int, offset: int, length: int) -> bytes:
-    """So many bytes of a file that had them. Raises FormatError where it was cut short since."""
-    data = os.pread(fd, length, offset)
-    if len(data) < length:
-        want, got = f"{length} bytes at byte {offset}", f"{len(data)} bytes"
-        raise FormatError("the file was cut short while it was read", want=want, got=got)
+def read_at(fd: int, offset: int, length: int) -> npt.NDArray[np.uint8]:
+    """So many bytes of a file that had them, read-only. Raises FormatError where it was cut short since.
+
+    They are read and not mapped: what another program cuts off would end this one.
+    """
+    data, done = np.empty(length, np.uint8), 0
+    while done < length:
+        count = os.preadv(fd, [data.data[done:]], offset + done)
+        if not count:
+            want, got = f"{length} bytes at byte {offset}", f"{done} bytes"
+            raise FormatError("the file was cut short while it was read", want=want, got=got)
+        done += count
+    data.flags.writeable = False
     return data
 
 
@@ -80,60 +86,16 @@ def member(folder: Path, name: str) -> Path:
     return folder / name
 
 
-class MappedFile:
-    """A file, mapped. Views outlive `release` and `close`; the mapping goes with the last one."""
-
-    def __init__(self, path: Path, fd: int, size: int) -> None:
-        """The `size` bytes behind `fd`, which the caller may close. Raises OSError where that fails, and
-        FormatError where the file is shorter by now.
-        """
-        self.path = path
-        self._size = size
-        try:
-            self._map: mmap.mmap | None = mmap.mmap(fd, size, access=mmap.ACCESS_READ)
-        except ValueError as error:
-            raise FormatError("the file can't be read", want="a readable file", got=str(error)) from error
-        self._fd = os.dup(fd)
-        self._close_fd = weakref.finalize(self, os.close, self._fd)
-
-    def view(self, offset: int, nbytes: int) -> npt.NDArray[np.uint8]:
-        """uint8[nbytes], read-only: the file must not shrink while it is used."""
-        return np.frombuffer(self._mapped(), np.uint8, nbytes, offset)
-
-    def release(self) -> None:
-        """Give mapped pages back to the system; a later look at a view reads them again."""
-        if self._map is not None:
-            self._map.madvise(mmap.MADV_DONTNEED)
-
-    def close(self) -> None:
-        """Close the file. The mapping itself stays for as long as views of it are held."""
-        self._close_fd()
-        self._map = None
-
-    def _mapped(self) -> mmap.mmap:
-        """The mapping, if the file is open and has not shrunk: touching pages past its end would be fatal."""
-        if self._map is None:
-            raise FormatError("the file is closed", place=str(self.path))
-        size = os.fstat(self._fd).st_size
-        if size < self._size:
-            rule, hint = "the file was cut short after it was opened", "nothing may write to a file in use"
-            want, got = f"{self._size} bytes", f"{size} bytes"
-            raise FormatError(rule, place=str(self.path), want=want, got=got, hint=hint)
-        return self._map
-
-
 class TensorFiles:
-    """Open files as one table of tensors. Views from `raw` outlive `release` and `close`; a mapping goes with
-    the last one.
-    """
+    """Open files as one table of tensors. `close` may be called again."""
 
-    def __init__(self, path: Path, files: Sequence[tuple[MappedFile, Mapping[str, TensorInfo]]]) -> None:
-        """Each file with the tensors in it."""
+    def __init__(self, path: Path, files: Sequence[tuple[Path, int, Mapping[str, TensorInfo]]]) -> None:
+        """Each file's path, its descriptor, which is closed with this, and the tensors in it."""
         self.path = path
-        every = {name: info for _, tensors in files for name, info in tensors.items()}
+        every = {name: info for _, _, tensors in files for name, info in tensors.items()}
         self.tensors: Mapping[str, TensorInfo] = MappingProxyType(every)
-        self._files = [file for file, _ in files]
-        self._places = {name: file for file, tensors in files for name in tensors}
+        self._places = {name: (place, fd) for place, fd, tensors in files for name in tensors}
+        self.close = weakref.finalize(self, _close, [fd for _, fd, _ in files])
 
     def tensor(self, name: str) -> TensorInfo:
         """Where a tensor lies in its file. A missing one is a FormatError."""
@@ -143,25 +105,30 @@ class TensorFiles:
         return self.tensors[name]
 
     def raw(self, name: str) -> npt.NDArray[np.uint8]:
-        """A tensor's bytes, uint8[nbytes], read-only, mapped: the file must not shrink while it is used."""
+        """A tensor's bytes, uint8[nbytes], read-only. Raises FormatError for a file that is closed, or was
+        cut short since it was opened.
+        """
         info = self.tensor(name)
-        return self._places[name].view(info.offset, info.nbytes)
-
-    def release(self) -> None:
-        """Give mapped pages back to the system; a later look at a view reads them again."""
-        for file in self._files:
-            file.release()
-
-    def close(self) -> None:
-        """Close the files. The mappings stay for as long as views of them are held."""
-        for file in self._files:
-            file.close()
+        path, fd = self._places[name]
+        if not self.close.alive:
+            raise FormatError("the file is closed", place=str(self.path))
+        try:
+            return read_at(fd, info.offset, info.nbytes)
+        except FormatError as error:
+            raise error.at(str(path)) from None
+        except OSError as error:
+            raise _unreadable(path, error) from error
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def _close(files: list[int]) -> None:
+    for fd in files:
+        os.close(fd)
 
 
 def _unreadable(path: Path, error: OSError | ValueError) -> FormatError:

@@ -1,13 +1,14 @@
-"""A GGUF file: metadata and tensors, mapped. `open_gguf` trusts nothing that the file says about itself."""
+"""A GGUF file: metadata and tensors. `open_gguf` trusts nothing that the file says about itself."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
 from assay.formats.fields import Keys
-from assay.formats.files import MappedFile, TensorFiles, opened
+from assay.formats.files import TensorFiles, opened
 from assay.formats.gguf_reader import Header, read_header
 from assay.formats.gguf_types import MetadataValue
 
@@ -20,14 +21,14 @@ def open_gguf(path: Path) -> GgufFile:
     """
     with opened(path, "a GGUF file") as (fd, size):
         header = read_header(fd, size)
-        return GgufFile(MappedFile(path, fd, size), header)
+        return GgufFile(path, os.dup(fd), header)
 
 
 class GgufFile(TensorFiles):
     """An open file, with its metadata."""
 
-    def __init__(self, file: MappedFile, header: Header) -> None:
-        super().__init__(file.path, [(file, header.tensors)])
+    def __init__(self, path: Path, fd: int, header: Header) -> None:
+        super().__init__(path, [(path, fd, header.tensors)])
         self.version = header.version
         self.metadata: Mapping[str, MetadataValue] = MappingProxyType(header.metadata)
-        self.keys = Keys(self.metadata, str(file.path))
+        self.keys = Keys(self.metadata, str(path))

@@ -1,4 +1,4 @@
-"""Safetensors as Hugging Face publishes them: one file, or shards and an index, mapped. Trusts nothing."""
+"""Safetensors as Hugging Face publishes them: one file, or shards and an index. Trusts nothing."""
 
 from __future__ import annotations
 
@@ -7,24 +7,18 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
 from assay.errors import FormatError, within
-from assay.formats.files import MappedFile, TensorFiles, member, opened
+from assay.formats.files import TensorFiles, member, opened
 from assay.formats.safetensors_header import HEADER_LIMIT, Room, read_header
 from assay.formats.strict_json import JsonValue, kind, read_json
 from assay.formats.tensors import TensorInfo, near, quoted
-from assay.tensor.dtype import BF16, F16, F32
 
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 SHARD_LIMIT = 256
-WEIGHTS = (F32, F16, BF16)
-"""The types that weights may have."""
 
 
-def open_safetensors(path: Path) -> SafetensorsFiles:
+def open_safetensors(path: Path) -> TensorFiles:
     """The file at `path`; or, in a folder, `model.safetensors`, or the shards that
     `model.safetensors.index.json` names. Headers are checked, and held against the index; no data is read.
 
@@ -46,20 +40,20 @@ def open_safetensors(path: Path) -> SafetensorsFiles:
     return _open(path, [(member(path, name), names) for name, names in shards.items()])
 
 
-def _open(path: Path, files: Sequence[tuple[Path, list[str] | None]]) -> SafetensorsFiles:
+def _open(path: Path, files: Sequence[tuple[Path, list[str] | None]]) -> TensorFiles:
     """These files, each with the names of the tensors that the index says are in it."""
     room = Room()
-    found: list[tuple[MappedFile, Mapping[str, TensorInfo]]] = []
+    found: list[tuple[Path, int, Mapping[str, TensorInfo]]] = []
     with ExitStack() as stack:
         for each, listed in files:
             with opened(each, "a safetensors file, or a folder with one") as (fd, size):
                 tensors, room = read_header(fd, size, room)
                 if listed is not None:
                     _check_listed(tensors, listed)
-                found.append((MappedFile(each, fd, size), tensors))
-            stack.callback(found[-1][0].close)
+                found.append((each, os.dup(fd), tensors))
+            stack.callback(os.close, found[-1][1])
         stack.pop_all()
-    return SafetensorsFiles(path, found)
+    return TensorFiles(path, found)
 
 
 def _check_listed(found: Mapping[str, TensorInfo], listed: list[str]) -> None:
@@ -120,25 +114,3 @@ def _no_weights(folder: Path) -> FormatError:
         hint = "pickled weights are not read, because they are code: convert them to safetensors"
     want = f"{SINGLE}, or {INDEX} and its files"
     return FormatError("a folder without weights", place=str(folder), want=want, got=got, hint=hint)
-
-
-class SafetensorsFiles(TensorFiles):
-    """Open files as one table, of which weights can be read."""
-
-    def raw(self, name: str) -> npt.NDArray[np.uint8]:
-        """A weight's bytes, uint8[nbytes], read-only, mapped: the files must not shrink while they are used.
-
-        Where a file doesn't align the elements, as early writers didn't, the bytes are a copy.
-        Raises FormatError for a missing tensor and for a type that isn't a weight's.
-        """
-        info = self.tensor(name)
-        if info.dtype not in WEIGHTS:
-            rule, want = "a tensor type that isn't supported for weights", " or ".join(map(str, WEIGHTS))
-            place = f"{self._places[name].path} › tensor {quoted(name)}"
-            raise FormatError(rule, place=place, want=want, got=str(info.dtype))
-        view = super().raw(name)
-        if info.offset % info.dtype.size == 0:
-            return view
-        copied = view.copy()
-        copied.flags.writeable = False
-        return copied

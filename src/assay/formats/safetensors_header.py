@@ -60,7 +60,7 @@ def read_header(fd: int, size: int, room: Room) -> tuple[dict[str, TensorInfo], 
     """
     with within("header"):
         length = _length(fd, size, room)
-        table = parse_object(read_at(fd, LENGTH_BYTES, length))
+        table = parse_object(read_at(fd, LENGTH_BYTES, length).tobytes())
         _check_metadata(table.pop("__metadata__", {}))
         if len(table) > room.tensors:
             want = f"at most {room.tensors} of the {TENSOR_LIMIT} that all shards may have"
@@ -73,7 +73,7 @@ def read_header(fd: int, size: int, room: Room) -> tuple[dict[str, TensorInfo], 
 
 def _length(fd: int, size: int, room: Room) -> int:
     """The bytes of the header, which begins as one."""
-    head = read_at(fd, 0, min(LENGTH_BYTES, size))
+    head = read_at(fd, 0, min(LENGTH_BYTES, size)).tobytes()
     if head == _POINTER:
         want, hint = "the header's length", "this is a pointer of Git LFS: fetch the file itself"
         raise FormatError("not a safetensors file", want=want, got=repr(head), hint=hint)
@@ -85,7 +85,7 @@ def _length(fd: int, size: int, room: Room) -> int:
     if length > room.nbytes:
         want = f"at most {room.nbytes} of the {HEADER_LIMIT} bytes that all shards may have"
         raise FormatError("the header is too long", want=want, got=f"{length} bytes")
-    first = read_at(fd, LENGTH_BYTES, min(length, 1))
+    first = read_at(fd, LENGTH_BYTES, min(length, 1)).tobytes()
     if first != b"{":
         raise FormatError("not a safetensors file", want="b'{'", got=repr(first))
     return length

@@ -52,7 +52,7 @@ def read_value(path: Path, limit: int, marks: int = MARK_LIMIT) -> JsonValue:
     with opened(path, "a JSON file") as (fd, size):
         if size > limit:
             raise FormatError("the file is too long", want=f"at most {limit} bytes", got=f"{size} bytes")
-        return _parse(read_at(fd, 0, size), marks)
+        return _parse(read_at(fd, 0, size).tobytes(), marks)
 
 
 def parse_object(data: bytes, marks: int = MARK_LIMIT) -> dict[str, JsonValue]:

@@ -117,7 +117,7 @@ def chat_template(folder: Path) -> str | None:
     """The folder's chat template: a file of its own, or a field of tokenizer_config.json; None for none."""
     if os.path.lexists(folder / "chat_template.jinja"):
         with opened(member(folder, "chat_template.jinja"), "a chat template") as (fd, size):
-            raw = read_at(fd, 0, min(size, 4 * LONGEST_SOURCE + 1))
+            raw = read_at(fd, 0, min(size, 4 * LONGEST_SOURCE + 1)).tobytes()
         try:
             return raw.decode()
         except UnicodeDecodeError as error:

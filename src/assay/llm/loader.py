@@ -128,7 +128,6 @@ def _load(
             tokenizer = source.tokenizer()
             template = None if source.model.embeds else source.template(tokenizer)
             repacked.result()
-        source.release()
     how = {
         "activations": options.activations,
         "cache": made.graph.types[made.graph.states[0]].dtype.name,

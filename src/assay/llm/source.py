@@ -33,7 +33,7 @@ TEXT_IN = ("language_model.model.", "model.language_model.")
 
 @dataclass(frozen=True)
 class Source:
-    """A model's files, open. Weights are read from the mapping; the other two take a while."""
+    """A model's files, open. The tokenizer and the template take a while."""
 
     path: Path
     architecture: str
@@ -41,8 +41,6 @@ class Source:
     weights: Weights
     modules: dict[str, Part]
     """Where weights lie in a folder, whatever this is: what adapters are named after."""
-    release: Callable[[], None]
-    """Give mapped pages back to the system."""
     tokenizer: Callable[[], Tokenizer]
     chat_template: Callable[[], str | None]
     """The template's text; None for none."""
@@ -87,7 +85,6 @@ def _gguf(file: GgufFile) -> Source:
         model,
         held,
         architecture.find(name, str(file.path)).layout.parts(model),
-        file.release,
         lambda: Tokenizer.from_gguf(file.metadata),
         lambda: file.keys.text(key) if key in file.metadata else None,
     )
@@ -123,7 +120,6 @@ def _folder(path: Path, files: TensorFiles, config: Config) -> Source:
         model,
         _held(files, found, model, parts),
         modules,
-        files.release,
         lambda: FolderTokenizer(path, model.vocabulary).tokenizer(),
         lambda: chat_template(path),
     )

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from assay.errors import FormatError, PrecisionOverflow
 from assay.formats.fields import GREATEST, Config
-from assay.formats.files import member
+from assay.formats.files import TensorFiles, member
 from assay.formats.inventory import Wanted, hold
 from assay.formats.quant import dequantise, quantise
-from assay.formats.safetensors import SafetensorsFiles, open_safetensors
+from assay.formats.safetensors import open_safetensors
 from assay.formats.strict_json import JsonValue, read_json
 from assay.formats.tensors import TensorFile, quoted
 from assay.models.decoder import VECTORS, Decoder, weights
@@ -140,7 +140,7 @@ def _settings(config: Config, fields: Mapping[str, JsonValue]) -> tuple[int, np.
     return rank, np.float32(config.number("lora_alpha", -GREATEST, GREATEST) / root)
 
 
-def _values(file: SafetensorsFiles, name: str, scale: np.float32 | float = 1.0) -> Floats:
+def _values(file: TensorFiles, name: str, scale: np.float32 | float = 1.0) -> Floats:
     """A tensor's numbers times the scale. Raises FormatError unless all are finite."""
     info = file.tensor(name)
     with np.errstate(over="ignore", invalid="ignore"):
