@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
@@ -52,7 +52,7 @@ def run(arguments: Values) -> Report:
     # Drawn evenly: what tokens mean doesn't change the work.
     draw, tokens = random.Random(arguments.seed), range(engine.vocabulary)
     prompts = [draw.choices(tokens, k=arguments.prompt) for _ in range(max(arguments.batch))]
-    asked: dict[str | int, tuple[list[list[int]], int]] = {
+    asked: Asked = {
         "prefill": (prompts[:1], 1),
         "decode": ([prompts[0][:SHORT]], generate),
         **{size: (prompts[:size], generate) for size in arguments.batch},
@@ -90,11 +90,14 @@ class _Timed:
     outside: float
 
 
-def _measure(
-    engine: Engine, asked: Mapping[str | int, tuple[list[list[int]], int]], repeats: int, progress: Bars
-) -> tuple[dict[str | int, list[_Timed]], float]:
-    """What is asked, prompts and how many new tokens, timed again and again; and the memory's bandwidth."""
-    runs: dict[str | int, list[_Timed]] = {kind: [] for kind in asked}
+Asked = dict[str | int, tuple[list[list[int]], int]]
+"""By kind, or by size of a batch: prompts, and how many new tokens each."""
+Runs = dict[str | int, list[_Timed]]
+
+
+def _measure(engine: Engine, asked: Asked, repeats: int, progress: Bars) -> tuple[Runs, float]:
+    """What is asked, timed again and again; and the memory's bandwidth."""
+    runs: Runs = {kind: [] for kind in asked}
     limits = []
     for number in range(repeats + 1):
         for index, (kind, (prompts, generate)) in enumerate(asked.items(), start=number * len(asked)):

