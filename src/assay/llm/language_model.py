@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Items
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.errors import RequestError
+from assay.errors import RequestError, near
 from assay.graph.graph import Graph
 from assay.llm import conversation, fields, session
 from assay.llm.answer import Answer, Completion
@@ -235,7 +234,6 @@ def _sampling(fields: SamplingFields) -> Sampling:
     known = Sampling.__dataclass_fields__
     for name in fields:
         if name not in known:
-            near = get_close_matches(name, known, 1)
-            hint = f"did you mean {near[0]}?" if near else ""
-            raise RequestError("no such field", place=name, want=", ".join(known), got=name, hint=hint)
+            want, hint = ", ".join(known), near(name, known)
+            raise RequestError("no such field", place=name, want=want, got=name, hint=hint)
     return Sampling(**fields)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from importlib import import_module
 from itertools import chain
 
-from assay.errors import FormatError
+from assay.errors import FormatError, near
 from assay.formats.fields import Config
 from assay.models.decoder import Decoder
 from assay.models.hyperparameters import Hyperparameters
@@ -45,10 +44,8 @@ class Architecture:
 def find(name: str, place: str, names: tuple[str, ...] = NAMES) -> Architecture:
     """The architecture of this name. Raises FormatError with near names."""
     if name not in names:
-        near = get_close_matches(name, names, 1)
-        hint = f"did you mean {near[0]}?" if near else ""
         rule, got = "an architecture that isn't known", repr(name)[:80]
-        raise FormatError(rule, place=place, want=", ".join(names), got=got, hint=hint)
+        raise FormatError(rule, place=place, want=", ".join(names), got=got, hint=near(name, names))
     family = next(family for family, members in FAMILIES.items() if name in members)
     found: Architecture = import_module(f"assay.models.{family}").ARCHITECTURES[name]
     return found

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from math import isfinite
 
-from assay.errors import ContractError
+from assay.errors import ContractError, near
 from assay.graph.graph import AttributeValue
 from assay.ops.operator import Attribute
 
@@ -35,9 +34,7 @@ def fill(
     errors = []
     known = {attribute.name: attribute for attribute in attributes}
     for name in (name for name in given if name not in known):
-        near = get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]}?" if near else ""
-        want = " or ".join(known) or "no attributes"
+        want, hint = " or ".join(known) or "no attributes", near(name, known)
         errors.append(ContractError(f"unknown attribute {name}", want=want, got=repr(given[name]), hint=hint))
     for name, attribute in known.items():
         value = given.get(name, attribute.default)

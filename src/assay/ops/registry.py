@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from typing import ParamSpec
 
-from assay.errors import ContractError
+from assay.errors import ContractError, near
 from assay.ops.operator import Operator
 from assay.ops.record import check_record
 
@@ -60,8 +59,7 @@ def get(name: str) -> Operator:
     operator = find(name)
     if operator:
         return operator
-    near = " or ".join(get_close_matches(name, _operators, n=3))
-    hint = f"did you mean {near}?" if near else "a package that adds operators must be imported first"
+    hint = near(name, _operators) or "a package that adds operators must be imported first"
     raise ContractError("unknown operator", want="a registered operator", got=name, hint=hint)
 
 
