@@ -10,6 +10,7 @@ import pytest
 import assay
 from assay import settings
 from assay.errors import RequestError
+from assay.runtime import cpu
 
 REFUSED = {
     "ASSAY_CACHE": ["a\nb", "a\tb", "~nosuchuser/x", "a\x7f", "a\udcffb"],
@@ -65,3 +66,21 @@ def test_a_variable_that_nothing_reads_is_found(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("ASSAY_NOBODYS", "1")
     monkeypatch.setenv("ASSAY_CPU", "host")
     assert settings.unknown() == ["ASSAY_NOBODYS"]
+
+
+def test_control_groups_limit_threads_and_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    own = tmp_path / Path("/proc/self/cgroup").read_text().rpartition("0::/")[2].strip() / ""
+    own.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "cpu.max").write_text("150000 100000\n")
+    (own / "memory.max").write_text("max\n")
+    assert settings.group_limits("cpu.max", tmp_path) == ["150000 100000\n"]
+    assert settings.group_limits("memory.max", tmp_path) == ["max\n"]
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: range(8))
+    said = {"cpu.max": ["350000 100000\n", "max 100000\n"], "memory.max": ["max\n", "1234567\n"]}
+    for module in (settings, cpu):
+        monkeypatch.setattr(module, "group_limits", said.get)
+    assert settings.THREADS.get() == 4 and cpu.memory() == 1234567
+    said["cpu.max"] = ["1000 100000\n"]
+    assert settings.THREADS.get() == 1
+    said["cpu.max"] = []
+    assert settings.THREADS.get() == 8

@@ -77,6 +77,22 @@ def _cache_folder() -> Path:
     return _path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "assay"
 
 
+def group_limits(name: str, mounted: Path = Path("/sys/fs/cgroup")) -> list[str]:
+    """What the control groups of this process, a container's say, tell of a limit, such as "cpu.max"."""
+    try:
+        own = mounted / Path("/proc/self/cgroup").read_text().rpartition("0::/")[2].strip()
+        return [path.read_text() for at in (own, *own.parents) if (path := at / name).is_file()]
+    except OSError:
+        return []
+
+
+def _processors() -> int:
+    """As many as this process may use: by its affinity, and by its groups' share of time, rounded up."""
+    shares = (text.split() for text in group_limits("cpu.max"))
+    most = [-(-int(quota) // int(period)) for quota, period in shares if quota != "max"]
+    return max(1, min([len(os.sched_getaffinity(0)), *most]))
+
+
 CPU_LEVELS = ("host", "avx512", "avx2", "baseline")
 
 CACHE = Setting(
@@ -89,7 +105,7 @@ CACHE = Setting(
 THREADS = Setting(
     "ASSAY_THREADS",
     _positive,
-    lambda: len(os.sched_getaffinity(0)),
+    _processors,
     "threads of a team",
     "an integer of at least 1",
 )

@@ -14,15 +14,17 @@ from assay.kernels.call import Argument, word
 from assay.kernels.control import ENTRY_BYTES, LINE, ROWS
 from assay.runtime.tape import Tape
 from assay.runtime.team import Team
+from assay.settings import group_limits
 from assay.tensor.buffer import Buffer
 from assay.tensor.pool import Pool
 
 
 def memory() -> int:
-    """Bytes that a model may take: the machine's memory, or a share of a smaller address space (`ulimit -v`),
-    in which two pools, the weights' file and the interpreter have to fit.
+    """Bytes that a model may take: the machine's memory, a control group's, or a share of a smaller address
+    space (`ulimit -v`), in which two pools, the weights' file and the interpreter have to fit.
     """
-    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    groups = (int(text) for text in group_limits("memory.max") if text.strip() != "max")
+    machine = min([os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), *groups])
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     return machine if limit == resource.RLIM_INFINITY else min(machine, limit // 4)
 
