@@ -50,11 +50,11 @@ class FolderTokenizer:
         for text, number in ids.items():
             tokens[number] = text
             kinds[number] = BYTE if text in in_bytes else NORMAL
-        for token in self._json.added:
-            text = str(token["content"])
-            if ids[text] != token["id"]:
-                raise self._json.error("added_tokens", f"{ids[text]}, the id of {text!r}", token["id"])
-            kinds[ids[text]] = CONTROL if token["special"] else USER_DEFINED
+        for number, token in self._json.added:
+            found = ids[token.content]
+            if found != number:
+                raise self._json.error("added_tokens", f"{found}, the id of {token.content!r}", number)
+            kinds[found] = CONTROL if token.special else USER_DEFINED
         spelling, space_prefix = self._spelling()
         first, last = self._around(special)
         bos, eos = self._named("bos_token", ids), self._named("eos_token", ids)
@@ -67,7 +67,7 @@ class FolderTokenizer:
 
     def _around(self, special: tokenizers.Tokenizer) -> tuple[int | None, int | None]:
         """The tokens that the file puts before and after a text."""
-        text = str(self._json.added[0]["content"]) if self._json.added else "a"
+        text = self._json.added[0][1].content if self._json.added else "a"
         whole = special.encode(text, add_special_tokens=True)
         before = [*whole.special_tokens_mask, 0].index(0)
         after = len(whole.ids) - before - len(special.encode(text, add_special_tokens=False).ids)

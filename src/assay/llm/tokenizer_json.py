@@ -11,9 +11,8 @@ from collections.abc import Iterator
 
 from tokenizers import AddedToken, Tokenizer
 
-from assay.errors import FormatError
+from assay.formats.fields import Config
 from assay.formats.strict_json import JsonValue
-from assay.formats.tensors import quoted
 from assay.llm.pretokenizers import KNOWN_PATTERNS
 from assay.llm.readings import readings
 from assay.llm.spelling import BYTE_TOKENS, SPACE
@@ -22,7 +21,7 @@ Fields = dict[str, JsonValue]
 
 _LONGEST_WORD = 200
 """Characters of a word that WordPiece looks at: the time grows with their square."""
-_MOST_STEPS = 16
+_MOST, _MOST_STEPS = 1 << 32, 16
 _NONE = type(None)
 _MODELS: dict[str, dict[str, tuple[type, ...]]] = {
     "BPE": {"vocab": (dict,), "merges": (list,), "unk_token": (str, _NONE)}
@@ -38,35 +37,31 @@ _KEEPING = _COMPOSING | {"Prepend", "Metaspace", "ByteLevel", "Digits", "Split"}
 _EMPTY: Fields = {"added_tokens": [], "model": {"type": "BPE", "vocab": {}, "merges": []}}
 
 
-class TokenizerJson:
-    """The file's fields, checked. All methods raise FormatError, which names the field."""
+class TokenizerJson(Config):
+    """The file's fields, checked: `model` is what the library's takes, `added` are named tokens by ids."""
 
     def __init__(self, fields: Fields, place: str) -> None:
         # What cuts a text short or fills it up is for the caller to say, not for the file.
-        self._fields = fields | {"truncation": None, "padding": None}
-        self._place = place
+        super().__init__(fields | {"truncation": None, "padding": None}, place)
         self.model, self.added = self._model(), self._added()
         self._steps("normalizer")
         self.cuts, self.joins = self._steps("pre_tokenizer"), self._steps("decoder")
 
     def readings(self) -> tuple[Tokenizer, Tokenizer]:
         """Of plain text, and of text with special tokens, which also puts what it should around a text."""
+        model = dict(self.model)
         try:
-            tokens = [
-                AddedToken(str(token["content"]), **{flag: bool(token[flag]) for flag in _FLAGS})
-                for token in self.added
-            ]
-            model = dict[str, object](self.model)
             for name in ("vocab", "merges"):  # the library's own classes take tuples alone
                 if isinstance(pairs := model.get(name), list):
                     model[name] = [tuple(p.split(" ")) if isinstance(p, str) else tuple(p) for p in pairs]
-            return readings(model, tokens, Tokenizer.from_str(json.dumps(self._fields | _EMPTY)))
+            frame = Tokenizer.from_str(json.dumps({**self.values, **_EMPTY}))
+            return readings(model, [token for _, token in self.added], frame)
         except Exception as error:  # the library raises nothing narrower
-            raise self.error("model", "what the library reads", error) from error
+            raise self.error("model", "what the library reads", str(error)) from error
 
     def shrinks(self) -> int:
         """See `Tokenizer`: of steps that leave out nothing but spaces, and may compose characters."""
-        steps = [step for field in ("normalizer", "pre_tokenizer") for step in _flat(self._fields.get(field))]
+        steps = [step for field in ("normalizer", "pre_tokenizer") for step in _flat(self.values.get(field))]
         kinds = {str(step.get("type")) for step in steps if step.get("pattern") != {"String": " "}}
         removing = any(step.get("behavior") == "Removed" for step in steps)
         vocabulary = self.model["vocab"]
@@ -76,44 +71,37 @@ class TokenizerJson:
         whole = self.model["type"] == "BPE" and ("ByteLevel" in self.cuts or in_bytes)
         return (8 if kinds & _COMPOSING else 1) * bool(whole)
 
-    def error(self, field: str, want: str, got: object) -> FormatError:
-        """What is wrong with a field."""
-        rule, place = "a tokenizer that can't be used", f"{self._place} › {field}"
-        return FormatError(rule, place=place, want=want, got=quoted(str(got)))
+    def _model(self) -> dict[str, object]:
+        model = self.require("model")
+        kind = model.choice("type", _MODELS)
+        found = {name: model.values.get(name) for name in _MODELS[kind]}
+        for name, types in _MODELS[kind].items():
+            if type(found[name]) not in types:
+                raise model.error(name, f"what {kind} has in use", found[name])
+        model.neutral("dropout", 0.0)
+        model.neutral("end_of_word_suffix", "")
+        model.neutral("continuing_subword_prefix", "##" if kind == "WordPiece" else "")
+        model.integer("max_input_chars_per_word", 1, _LONGEST_WORD, 100)
+        vocabulary, unknown = found["vocab"], found.get("unk_token")
+        if isinstance(vocabulary, dict) and unknown is not None and unknown not in vocabulary:
+            raise model.error("unk_token", "a token", unknown)
+        return {"type": kind, **found}
 
-    def _model(self) -> Fields:
-        model = self._fields.get("model")
-        if not isinstance(model, dict):
-            raise self.error("model", "an object", model)
-        kind, vocabulary, unknown = str(model.get("type")), model.get("vocab"), model.get("unk_token")
-        if kind not in _MODELS:
-            raise self.error("model › type", " | ".join(_MODELS), kind)
-        prefix, longest = model.get("continuing_subword_prefix"), model.get("max_input_chars_per_word")
-        wrong = [name for name, types in _MODELS[kind].items() if type(model.get(name)) not in types]
-        wrong += [name for name in ("dropout", "end_of_word_suffix") if model.get(name)]
-        wrong += ["continuing_subword_prefix"] * ((prefix or "") != "##" * (kind == "WordPiece"))
-        wrong += ["max_input_chars_per_word"] * (type(longest) is int and not 0 < longest <= _LONGEST_WORD)
-        if isinstance(vocabulary, dict) and unknown is not None and str(unknown) not in vocabulary:
-            wrong.append("unk_token")
-        if wrong:
-            raise self.error(f"model › {wrong[0]}", f"what {kind} has in use", model.get(wrong[0]))
-        return {"type": kind} | {name: model.get(name) for name in _MODELS[kind]}
-
-    def _added(self) -> list[Fields]:
-        added = self._fields.get("added_tokens", [])
+    def _added(self) -> list[tuple[int, AddedToken]]:
+        added, tokens = self.values.get("added_tokens", []), list[tuple[int, AddedToken]]()
         if not isinstance(added, list):
             raise self.error("added_tokens", "an array", added)
-        types = {"id": int, "content": str, **dict.fromkeys(_FLAGS, bool)}
-        found = [token for token in added if isinstance(token, dict)]
-        for number, token in enumerate(added):
-            fields = token if isinstance(token, dict) else {}
-            if not fields.get("content") or any(type(fields.get(name)) is not types[name] for name in types):
-                raise self.error(f"added_tokens[{number}]", ", ".join(types), token)
-        return found
+        for number, fields in enumerate(added):
+            if not isinstance(fields, dict) or not fields.get("content") or not fields.keys() >= {*_FLAGS}:
+                raise self.error(f"added_tokens[{number}]", f"content, {', '.join(_FLAGS)}", fields)
+            token = Config(fields, f"{self.place} › added_tokens[{number}]")
+            flags = {flag: token.flag(flag) for flag in _FLAGS}
+            tokens.append((token.integer("id", 0, _MOST), AddedToken(token.text("content"), **flags)))
+        return tokens
 
     def _steps(self, field: str) -> dict[str, Fields]:
         """The steps of a part of the file by type: few, and none twice but what cuts or replaces."""
-        steps = list(_flat(self._fields.get(field)))
+        steps = list(_flat(self.values.get(field)))
         kinds = [str(step.get("type")) for step in steps]
         once = [kind for kind in kinds if kind not in ("Split", "Replace")]
         if len(steps) > _MOST_STEPS or len(set(once)) < len(once):
@@ -124,7 +112,7 @@ class TokenizerJson:
         return dict(zip(kinds, steps, strict=True))
 
 
-def _flat(part: JsonValue) -> Iterator[Fields]:
+def _flat(part: object) -> Iterator[Fields]:
     """The steps of a part of the file, sequences laid flat."""
     if isinstance(part, dict) and part.get("type") == "Sequence":
         for inner in part.values():
