@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from assay.compiler.lower import quantize_activations
 from assay.formats.fields import Config
-from assay.formats.inventory import hold
 from assay.formats.quant import dequantise, quantise
-from assay.formats.tensors import TensorInfo
+from assay.formats.tensors import TensorInfo, hold
 from assay.graph.graph import Graph
 from assay.kernels.sizes import PAGE
 from assay.llm.engine import Engine, buckets

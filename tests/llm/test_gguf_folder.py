@@ -18,8 +18,7 @@ import assay
 from assay.errors import FormatError
 from assay.formats.gguf_writer import write_gguf
 from assay.llm.folder_tokenizer import FolderTokenizer
-from assay.llm.gguf_folder import open_as_gguf
-from assay.llm.gguf_vocabulary import tokenizer_keys
+from assay.llm.gguf_folder import open_as_gguf, tokenizer_keys
 from assay.llm.spelling import BYTE_TOKENS
 from assay.llm.tokenizer import Tokenizer as Own
 from llm import converted

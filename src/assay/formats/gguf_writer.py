@@ -86,9 +86,6 @@ def _encoded(key: str, value: MetadataValue | np.generic) -> tuple[int, bytes]:
     """The value's type code, and its bytes."""
     if isinstance(value, str):
         return types.STRING, _string(value)
-    if isinstance(value, np.ndarray):
-        code = _code(key, value.dtype)
-        return types.ARRAY, struct.pack("<IQ", code, value.size) + value.astype(types.SCALARS[code]).tobytes()
     if isinstance(value, tuple):
         items = [_encoded(key, item) for item in value]
         codes = {code for code, _ in items} or {types.STRING}
@@ -97,16 +94,14 @@ def _encoded(key: str, value: MetadataValue | np.generic) -> tuple[int, bytes]:
             want = "strings only, or arrays only; numbers as a NumPy array"
             raise FormatError(rule, place=f"key {key!r}", want=want, got=got)
         return types.ARRAY, struct.pack("<IQ", codes.pop(), len(items)) + b"".join(data for _, data in items)
-    scalar = value if isinstance(value, np.generic) else _scalar(key, value)
-    code = _code(key, scalar.dtype)
-    return code, scalar.astype(types.SCALARS[code]).tobytes()
-
-
-def _code(key: str, dtype: np.dtype[np.generic]) -> int:
-    code = types.SCALAR_CODES.get(dtype.newbyteorder("<"))
+    numbers = value if isinstance(value, np.ndarray | np.generic) else _scalar(key, value)
+    code = types.SCALAR_CODES.get(numbers.dtype.newbyteorder("<"))
     if code is None:
-        raise FormatError("a type that GGUF doesn't have", place=f"key {key!r}", got=str(dtype))
-    return code
+        raise FormatError("a type that GGUF doesn't have", place=f"key {key!r}", got=str(numbers.dtype))
+    raw = numbers.astype(types.SCALARS[code]).tobytes()
+    if isinstance(numbers, np.ndarray):
+        return types.ARRAY, struct.pack("<IQ", code, numbers.size) + raw
+    return code, raw
 
 
 def _scalar(key: str, value: bool | int | float) -> np.generic:
@@ -116,10 +111,7 @@ def _scalar(key: str, value: bool | int | float) -> np.generic:
         with np.errstate(over="ignore"):
             single = np.float32(value)
         return np.float64(value) if float(single) != value and value == value else single
-    if not -(1 << 63) <= value < 1 << 64:
-        raise FormatError(
-            "a number that GGUF can't hold", place=f"key {key!r}", want="64 bits", got=str(value)
-        )
-    if value < 0:
-        return np.int32(value) if value >= -(1 << 31) else np.int64(value)
-    return np.uint32(value) if value < 1 << 32 else np.uint64(value)
+    for kind in (np.uint32, np.int32, np.uint64, np.int64):
+        if np.iinfo(kind).min <= value <= np.iinfo(kind).max:
+            return kind(value)
+    raise FormatError("a number that GGUF can't hold", place=f"key {key!r}", want="64 bits", got=str(value))

@@ -125,23 +125,22 @@ def _object(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
 
 
 def _integer(text: str) -> int | float:
-    if len(text) > NUMBER_LIMIT:
-        raise _too_long(text)
+    _check_length(text)
     return int(text) if text != "-0" else -0.0  # no integer has that sign
 
 
 def _float(text: str) -> float:
-    if len(text) > NUMBER_LIMIT:
-        raise _too_long(text)
+    _check_length(text)
     value = float(text)
     if math.isinf(value):
         raise FormatError("a number is too large", want="a number that fits 64 bits", got=text)
     return value
 
 
-def _too_long(text: str) -> FormatError:
-    want = f"at most {NUMBER_LIMIT} characters"
-    return FormatError("a number is too long", want=want, got=f"{len(text)} characters")
+def _check_length(text: str) -> None:
+    if len(text) > NUMBER_LIMIT:
+        want, got = f"at most {NUMBER_LIMIT} characters", f"{len(text)} characters"
+        raise FormatError("a number is too long", want=want, got=got)
 
 
 def _constant(text: str) -> float:

@@ -12,10 +12,9 @@ from assay.errors import AssayError, FormatError
 from assay.formats.fields import Config
 from assay.formats.files import TensorFiles, member
 from assay.formats.gguf import GgufFile, open_gguf
-from assay.formats.inventory import hold
 from assay.formats.safetensors import open_safetensors
 from assay.formats.strict_json import read_json
-from assay.formats.tensors import TensorInfo
+from assay.formats.tensors import TensorInfo, hold
 from assay.llm.folder_tokenizer import CONFIG_LIMIT, FolderTokenizer, chat_template
 from assay.llm.template import ChatTemplate
 from assay.llm.tokenizer import Tokenizer
@@ -57,17 +56,10 @@ def open_source(path: Path) -> Iterator[Source]:
     """The model at `path`, its tensors held against its shape. Errors name the file, and its own tensors.
     Raises FormatError.
     """
-    if path.is_dir():
-        fields = read_json(member(path, "config.json"), CONFIG_LIMIT)
-        with open_safetensors(path) as files, _naming(path) as parts:
-            source = _folder(path, files, Config(fields, f"{path} › config.json"))
-            parts.update(source.weights.parts)
-            yield source
-    else:
-        with open_gguf(path) as file, _naming(path) as parts:
-            source = _gguf(file)
-            parts.update(source.weights.parts)
-            yield source
+    with (open_safetensors if path.is_dir() else open_gguf)(path) as file, _naming(path) as parts:
+        source = _gguf(file) if isinstance(file, GgufFile) else _folder(path, file)
+        parts.update(source.weights.parts)
+        yield source
 
 
 def _gguf(file: GgufFile) -> Source:
@@ -90,7 +82,9 @@ def _gguf(file: GgufFile) -> Source:
     )
 
 
-def _folder(path: Path, files: TensorFiles, config: Config) -> Source:
+def _folder(path: Path, files: TensorFiles) -> Source:
+    fields = read_json(member(path, "config.json"), CONFIG_LIMIT)
+    config = Config(fields, f"{path} › config.json")
     name = config.text("model_type").removesuffix("_text")
     kind = architecture.find(name, f"{path} › config.json › model_type")
     if "quantization_config" in config:

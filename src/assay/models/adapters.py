@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from assay.errors import FormatError, PrecisionOverflow
 from assay.formats.fields import GREATEST, Config
 from assay.formats.files import TensorFiles, member
-from assay.formats.inventory import Wanted, hold
 from assay.formats.quant import dequantise, quantise
 from assay.formats.safetensors import open_safetensors
 from assay.formats.strict_json import JsonValue, read_json
-from assay.formats.tensors import TensorFile, quoted
+from assay.formats.tensors import TensorFile, Wanted, hold, quoted
 from assay.models.decoder import VECTORS, Decoder, weights
 from assay.models.parts import Part, neighbours
 from assay.models.shape import MOST

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from assay.formats.inventory import Wanted
+from assay.formats.tensors import Wanted
 from assay.models.rope import Rope
 from assay.tensor.dtype import BF16, F16, F32, RARE, WEIGHT_TYPES
 

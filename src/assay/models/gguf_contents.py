@@ -24,7 +24,7 @@ from assay.models.decoder import Decoder, weights
 from assay.models.gguf_decoder import DIVISORS, NAMES, placed, read
 from assay.models.parts import Weights, neighbours, stored
 from assay.models.pooling import KINDS
-from assay.models.rope import Rope, divided
+from assay.models.rope import divided
 from assay.tensor.dtype import F32, DType
 
 
@@ -80,7 +80,8 @@ def contents(path: Path, name: str, model: Decoder, held: Weights) -> Contents:
         return contents(path, name, replace(model, windows=(), context=context), held)
     pairing = read_back.ropes[0].pairing if read_back.ropes[0] else ""
     turned = ropes[0] is not None and ropes[0].pairing != pairing
-    same = tuple(rope and replace(rope, pairing=pairing) if _whole(rope, model) else rope for rope in ropes)
+    whole = [rope is not None and 2 * rope.pairs == model.head_dim for rope in ropes]
+    same = tuple(r and (replace(r, pairing=pairing) if all(whole) else r) for r in ropes)
     meant = replace(model, ropes=same, pooling=replace(model.pooling, longest=0))
     for field in fields(Decoder):
         want, got = getattr(read_back, field.name), getattr(meant, field.name)
@@ -95,13 +96,9 @@ def _info(name: str, dtype: DType, shape: tuple[int, ...]) -> TensorInfo:
     return TensorInfo(name, dtype, shape, 0, dtype.nbytes(math.prod(shape)))
 
 
-def _whole(rope: Rope | None, model: Decoder) -> bool:
-    return rope is not None and 2 * rope.pairs == model.head_dim
-
-
 def _keys(model: Decoder) -> dict[str, MetadataValue]:
     """What any architecture's keys say of the model, without the architecture's name."""
-    found = {key: getattr(model, size) for size, key in vars(NAMES).items() if isinstance(key, str)}
+    found = {key: getattr(model, size) for size, key in NAMES.items()}
     found |= {
         "attention.layer_norm_epsilon": model.epsilon,
         "attention.value_length": model.head_dim,

@@ -14,18 +14,18 @@ from assay.models.hyperparameters import Hyperparameters
 from assay.models.parts import Layout, Part
 from assay.models.pooling import KINDS
 from assay.models.rope import Rope
-from assay.models.shape import Names, sized
+from assay.models.shape import sized
 
-NAMES = Names(
-    layers="block_count",
-    hidden="embedding_length",
-    feed_forward="feed_forward_length",
-    heads="attention.head_count",
-    kv_heads="attention.head_count_kv",
-    head_dim="attention.key_length",
-    context="context_length",
-    epsilon="attention.layer_norm_rms_epsilon",
-)
+NAMES = {
+    "layers": "block_count",
+    "hidden": "embedding_length",
+    "feed_forward": "feed_forward_length",
+    "heads": "attention.head_count",
+    "kv_heads": "attention.head_count_kv",
+    "head_dim": "attention.key_length",
+    "context": "context_length",
+    "epsilon": "attention.layer_norm_rms_epsilon",
+}
 LONG, SHORT = "rope_factors_long.weight", "rope_factors_short.weight"
 DIVISORS = "rope_freqs.weight"
 LAYOUT = "Meta AI original pth"
@@ -63,7 +63,7 @@ def placed(model: Decoder, fused: Mapping[str, tuple[str, ...]]) -> dict[str, Pa
     return Layout(inside, {}, "blk").parts(model)
 
 
-def like(keys: Hyperparameters, pairing: str = "halves", names: Names = NAMES) -> Decoder:
+def like(keys: Hyperparameters, pairing: str = "halves", names: Mapping[str, str] = NAMES) -> Decoder:
     """What the files of all architectures say alike; `pairing` is that of the rotation, "" for none."""
     file = keys.file
     name = Keys(file.metadata, keys.place).text("general.name", file.path.stem)
@@ -71,7 +71,7 @@ def like(keys: Hyperparameters, pairing: str = "halves", names: Names = NAMES) -
     blocks = len({name.split(".")[1] for name in file.tensors if name.startswith("blk.")})
     if model.layers > blocks:
         want = f"at most {blocks}, as many as there are tensors of"
-        raise keys.error(names.layers, want, model.layers)
+        raise keys.error(names["layers"], want, model.layers)
     model = replace(model, tied="output.weight" not in file.tensors)
     return _turned(keys, model, pairing) if pairing else model
 

@@ -6,9 +6,8 @@ import numpy as np
 
 from assay.errors import FormatError
 from assay.formats.fields import Keys
-from assay.formats.inventory import Wanted, hold
 from assay.formats.quant import dequantise
-from assay.formats.tensors import GgufContents, near, quoted
+from assay.formats.tensors import GgufContents, Wanted, hold, near, quoted
 from assay.models.decoder import VECTORS
 
 

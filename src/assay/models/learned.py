@@ -12,18 +12,15 @@ from assay.models.hyperparameters import Hyperparameters
 from assay.models.parts import Layout
 from assay.models.shape import MOST, sized
 
-NAMES = replace(
-    llama.NAMES,
-    layers="n_layer",
-    hidden="n_embd",
-    feed_forward="n_inner",
-    heads="n_head",
-    context="n_positions",
-    epsilon="layer_norm_epsilon",
-    epsilon_default=1e-5,
-    widths=4,
-)
-GGUF_NAMES = replace(gguf_decoder.NAMES, epsilon="attention.layer_norm_epsilon")
+NAMES = llama.NAMES | {
+    "layers": "n_layer",
+    "hidden": "n_embd",
+    "feed_forward": "n_inner",
+    "heads": "n_head",
+    "context": "n_positions",
+    "epsilon": "layer_norm_epsilon",
+}
+GGUF_NAMES = gguf_decoder.NAMES | {"epsilon": "attention.layer_norm_epsilon"}
 GELUS = ("gelu_new", "gelu_pytorch_tanh", "gelu")
 LAYER = {
     **dict.fromkeys(QKV, "attn.c_attn"),
@@ -39,7 +36,7 @@ REST = {
     "output_norm": "transformer.ln_f",
     "output": "lm_head",
 }
-BERT_NAMES = replace(llama.NAMES, epsilon="layer_norm_eps", epsilon_default=1e-12)
+BERT_NAMES = llama.NAMES | {"epsilon": "layer_norm_eps"}
 BERT_LAYER = {
     "attn_q": "attention.self.query",
     "attn_k": "attention.self.key",
@@ -64,7 +61,7 @@ def gpt2(config: Config, name: str) -> Decoder:
     """The shape that a config.json says."""
     config.neutral("scale_attn_weights", True)
     config.neutral("scale_attn_by_inverse_layer_idx", False)
-    model = sized(config, NAMES, name, config.integer("vocab_size", 1, MOST))
+    model = sized(config, NAMES, name, config.integer("vocab_size", 1, MOST), 1e-5, widths=4)
     active = llama.ACTIVATIONS[config.choice("activation_function", GELUS, "gelu_new")]
     return replace(shaped(model), tied=config.flag("tie_word_embeddings", True), activation=active)
 
@@ -85,7 +82,7 @@ def bert(config: Config, name: str) -> Decoder:
     """The shape that a config.json says."""
     config.choice("position_embedding_type", ("absolute",), "absolute")
     config.neutral("is_decoder", False)
-    model = sized(config, BERT_NAMES, name, config.integer("vocab_size", 1, MOST))
+    model = sized(config, BERT_NAMES, name, config.integer("vocab_size", 1, MOST), 1e-12)
     active = llama.ACTIVATIONS[config.choice("hidden_act", GELUS, "gelu")]
     return _encoder(model, config.integer("type_vocab_size", 1, MOST, 2), active)
 

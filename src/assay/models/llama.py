@@ -12,20 +12,18 @@ from assay.models.decoder import Decoder
 from assay.models.hyperparameters import Hyperparameters
 from assay.models.parts import Layout
 from assay.models.rope import Llama3, Rope, lengthened
-from assay.models.shape import MOST, Names, sized
+from assay.models.shape import MOST, sized
 
-NAMES = Names(
-    layers="num_hidden_layers",
-    hidden="hidden_size",
-    feed_forward="intermediate_size",
-    heads="num_attention_heads",
-    kv_heads="num_key_value_heads",
-    head_dim="head_dim",
-    context="max_position_embeddings",
-    epsilon="rms_norm_eps",
-    epsilon_default=1e-6,
-)
-
+NAMES = {
+    "layers": "num_hidden_layers",
+    "hidden": "hidden_size",
+    "feed_forward": "intermediate_size",
+    "heads": "num_attention_heads",
+    "kv_heads": "num_key_value_heads",
+    "head_dim": "head_dim",
+    "context": "max_position_embeddings",
+    "epsilon": "rms_norm_eps",
+}
 BIASES = (*QKV, "attn_output", "ffn_gate", "ffn_up", "ffn_down")
 """Those that a llama may have."""
 LONG = ("longrope", "su")
@@ -63,7 +61,7 @@ def from_gguf(keys: Hyperparameters) -> Decoder:
 
 def like(config: Config, name: str, tied: bool = False) -> Decoder:
     """The shape of a model whose config has llama's fields. `tied` is what a missing field means."""
-    model = sized(config, NAMES, name, config.integer("vocab_size", 1, MOST))
+    model = sized(config, NAMES, name, config.integer("vocab_size", 1, MOST), epsilon=1e-6)
     config.neutral("pretraining_tp", 1)
     activation = "hidden_act" if "hidden_act" in config else "hidden_activation"
     rules, older = config.inner("rope_parameters"), config.inner("rope_scaling")

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import within
-from assay.formats.inventory import Wanted
 from assay.formats.quant import dequantise, quantise
 from assay.formats.recipe import Recipe
-from assay.formats.tensors import TensorFile, quoted
+from assay.formats.tensors import TensorFile, Wanted, quoted
 from assay.models.decoder import Decoder, weights
 from assay.tensor.dtype import F32, RARE
 

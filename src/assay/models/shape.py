@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -17,53 +17,45 @@ HEAD = range(16, 257, 16)
 """Elements of a head: see the operator `attention`."""
 
 
-@dataclass(frozen=True)
-class Names:
-    """What a format calls the sizes, and what a missing `epsilon` means; `widths` is the feed-forward part's
-    default width in those of the model, 0 for none.
+def sized(
+    fields: Fields,
+    names: Mapping[str, str],
+    name: str,
+    vocabulary: int,
+    epsilon: float | None = None,
+    widths: int = 0,
+) -> Decoder:
+    """A model of these sizes, without rotation and with an output map of its own. `names` are what the format
+    calls them, and `epsilon` what a missing one means; `widths` is the feed-forward part's default width in
+    those of the model, 0 for none.
     """
-
-    layers: str
-    hidden: str
-    feed_forward: str
-    heads: str
-    kv_heads: str
-    head_dim: str
-    context: str
-    epsilon: str
-    epsilon_default: float | None = None
-    widths: int = 0
-
-
-def sized(fields: Fields, names: Names, name: str, vocabulary: int) -> Decoder:
-    """A model of these sizes, without rotation and with an output map of its own."""
-    hidden = fields.integer(names.hidden, 1, MOST)
-    heads = fields.integer(names.heads, 1, MOST)
-    kv_heads = fields.integer(names.kv_heads, 1, MOST, heads)
+    hidden = fields.integer(names["hidden"], 1, MOST)
+    heads = fields.integer(names["heads"], 1, MOST)
+    kv_heads = fields.integer(names["kv_heads"], 1, MOST, heads)
     if heads % kv_heads:
-        raise fields.error(names.kv_heads, f"a divisor of {heads} query heads", kv_heads)
-    layers = fields.integer(names.layers, 1, LAYERS)
+        raise fields.error(names["kv_heads"], f"a divisor of {heads} query heads", kv_heads)
+    layers = fields.integer(names["layers"], 1, LAYERS)
     return Decoder(
         name=name,
         layers=layers,
         hidden=hidden,
-        feed_forward=fields.integer(names.feed_forward, 1, MOST, names.widths * hidden or None),
+        feed_forward=fields.integer(names["feed_forward"], 1, MOST, widths * hidden or None),
         heads=heads,
         kv_heads=kv_heads,
         head_dim=_head_dim(fields, names, hidden, heads),
         vocabulary=vocabulary,
-        context=fields.integer(names.context, 2, POSITIONS),
-        epsilon=rounded(fields.number(names.epsilon, LEAST_NORMAL, 1.0, names.epsilon_default)),
+        context=fields.integer(names["context"], 2, POSITIONS),
+        epsilon=rounded(fields.number(names["epsilon"], LEAST_NORMAL, 1.0, epsilon)),
         ropes=(None,) * layers,
         tied=False,
     )
 
 
-def _head_dim(fields: Fields, names: Names, hidden: int, heads: int) -> int:
+def _head_dim(fields: Fields, names: Mapping[str, str], hidden: int, heads: int) -> int:
     """Elements of a head: what the file says, or an equal part of the model."""
-    given, at = fields.integer(names.head_dim, 1, MOST, 0), names.head_dim
+    given, at = fields.integer(names["head_dim"], 1, MOST, 0), names["head_dim"]
     if not given:
-        given, at = hidden // heads, names.heads
+        given, at = hidden // heads, names["heads"]
         if hidden % heads:
             raise fields.error(at, f"a divisor of the embedding's {hidden}", heads)
     if given not in HEAD:
