@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import re
+import subprocess
 
 import pytest
 
 from assay.cli import machine
+from assay.cli.dispatch import command
 from assay.cli.machine import Limits, Work, work_of
 from assay.kernels import target
 
@@ -61,7 +65,8 @@ def test_kernels_cover_the_whole_step(cli, loaded) -> None:
 def test_kernels_are_a_table_for_people(cli, loaded) -> None:
     text = cli("bench", "kernels", "smollm2", "--tokens", "1", "--repeats", "1").out
     assert "a step of 1 token after 512" in text
-    assert "attention.float16" in text and "513 keys" in text
+    (attention,) = (line for line in text.splitlines() if "attention.float16" in line)
+    assert re.search(r" 1×576, 513 keys +30 .* \d+% +(float32|memory|cache)$", attention)
 
 
 def test_work_is_counted_by_the_formula(loaded) -> None:
@@ -116,3 +121,24 @@ def test_how_far_it_is_is_told(cli, loaded) -> None:
     # Of a prompt, of an answer, of a batch; once for the plans and once for the figures.
     outcome = cli("bench", "llm", "smollm2", "--prompt", "9", "--generate", "3", *line)
     assert outcome.err == "assay: measuring, 6 runs\n" and json.loads(outcome.out)
+
+
+def test_a_target_is_measured_by_the_same_command_line(cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process of its own gets each option that was given, and the target by its environment."""
+    asked: list[argparse.Namespace] = []
+    found = {"model": "m", "conditions": {"target": "x"}, "limits": {"memory": 1.0}, "steps": []}
+
+    def child(line: list[str], env: dict[str, str], **options: object) -> subprocess.CompletedProcess[str]:
+        asked.append(command("bench kernels").read(line[5:]))
+        return subprocess.CompletedProcess(
+            line, len(asked) // 2, json.dumps([found | {"target": env["ASSAY_CPU"]}])
+        )
+
+    monkeypatch.setattr("assay.cli.bench_kernels.subprocess.run", child)
+    line = ["./m.gguf", "--tokens", "1,3", "--threads", "2", "--quantize", "q8_0", "--repeats", "7"]
+    line += ["--activations", "float32"]
+    outcome = cli("bench", "kernels", *line, "--targets", "baseline", "--json")
+    assert vars(asked[0]) == {**vars(command("bench kernels").read(line)), "json": True}
+    assert json.loads(outcome.out) == [found | {"target": "baseline"}]
+    failed = cli("bench", "kernels", *line, "--targets", "baseline")
+    assert (failed.code, failed.out, failed.err) == (1, "", ""), "the child has said why"

@@ -148,6 +148,9 @@ def _text(found: Found) -> Iterator[str]:
     yield from figures({name: value for name, value in found.items() if value is not steps})
     for step in steps:
         yield f"\na step of {step['tokens']} token{'s' * (step['tokens'] > 1)} after {step['past']}"
-        head = [name.replace("_per_", "/").replace("_", " ") for name in step["kernels"][0]]
-        rows = [["-" if cell is None else cell for cell in row.values()] for row in step["kernels"]]
-        yield from (f"  {line}" for line in table([head, *rows], left=2))
+        rows = [[name.replace("_per_", "/").replace("_", " ") for name in step["kernels"][0]]]
+        for row in step["kernels"]:
+            share = row["share_of_limit"]
+            told = row | ({} if share is None else {"share_of_limit": f"{share:.0%}"})
+            rows.append(["-" if cell is None else str(cell) for cell in told.values()])
+        yield from (f"  {line}" for line in table(rows, left=2))
