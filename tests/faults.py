@@ -346,7 +346,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
         ),
     ),
     (
-        "tests/llm/test_gguf_kinds.py tests/llm/test_folder_tokenizer.py "
+        "tests/llm/test_gguf_kinds.py tests/llm/test_folder_tokenizer.py tests/llm/test_charsmap.py "
         "tests/llm/test_tokens_agree.py -k 'not cpp'",
         (
             ("llm/readings.py", "any(len(name) == 1 for name in names)", "False"),
@@ -354,6 +354,8 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
             ("llm/readings.py", 'if hidden.keys().isdisjoint((*pair, "".join(pair)))', ""),
             ("llm/readings.py", "not made <= vocabulary.keys()", "False"),
             ("llm/tokenizer_json.py", "or removing or", "or"),
+            ("llm/charsmap.py", "if not inner[0] or", "if"),
+            ("llm/charsmap.py", "if not byte or unit", "if unit"),
             ("llm/tokenizer.py", "// (self.shrinks * longest)", "// self.shrinks"),
             ("llm/tokenizer_json.py", "regex in KNOWN_PATTERNS", "True"),
             ("llm/detokenizer.py", "and not continues", ""),

@@ -1,6 +1,6 @@
 """Records what llama.cpp makes of the corpus: run once, by hand, with the packages named below.
 
-    python tests/llm/record_tokens.py
+    PYTHONPATH=tests python tests/llm/record_tokens.py
 
 Trains a small vocabulary of each kind on text of the corpus's script (`sentencepiece` 0.2, `tokenizers`) and
 gives each the GGUF keys that the public converters write. llama.cpp (`llama-cpp-python` 0.3.36) cuts all
@@ -19,9 +19,10 @@ import gguf
 import llama_cpp
 import numpy as np
 import sentencepiece
-from corpus import corpus
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, trainers
-from variants import digest, variants
+
+from llm.corpus import corpus
+from llm.variants import digest, variants
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "tokens"
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
@@ -118,6 +119,8 @@ def write(path: Path, fields: dict[str, object]) -> None:
             writer.add_uint32(name, value)
         elif isinstance(value, str):
             writer.add_string(name, value)
+        elif isinstance(value, np.ndarray):
+            writer.add_array(name, value.tobytes())
         else:
             writer.add_array(name, value)  # type: ignore[arg-type]
     writer.write_header_to_file()

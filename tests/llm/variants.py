@@ -7,6 +7,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from llm.corpus import corpus
+from llm.tries import compatible, table
+
 # One name of each family of pre-tokenizers.
 PRE = [
     "gpt-2", "smollm", "llama-bpe", "dbrx", "glm4", "qwen2", "qwen35", "seed-coder", "tekken", "gpt-4o",
@@ -23,6 +26,10 @@ def variants(vocabularies: Mapping[str, Mapping[str, object]]) -> dict[str, dict
         found[f"t5 {named}"] = {
             **vocabularies["t5"], "add_space_prefix": prefix, "remove_extra_whitespaces": prefix
         }  # fmt: skip
+    characters = np.frombuffer(table(compatible(corpus())), np.uint8)
+    found["t5 characters"] = {
+        **vocabularies["t5"], "precompiled_charsmap": characters, "remove_extra_whitespaces": True
+    }  # fmt: skip
     found["llama closed"] = {**vocabularies["llama"], "add_bos_token": False, "add_eos_token": True}
     found["bert"] = dict(vocabularies["bert"])
     found["bert cased"] = {**vocabularies["bert"], "normalizer.lowercase": False}

@@ -38,6 +38,13 @@ class Keys(Fields):
             raise self.error(key, f"{count:,} numbers, one per token", f"{len(items):,}")
         return np.array(items, np.float64)
 
+    def raw(self, key: str) -> bytes:
+        """An array of bytes."""
+        value = self._get(key)
+        if not isinstance(value, np.ndarray) or value.dtype.itemsize != 1:
+            raise self.error(key, "an array of bytes", value)
+        return value.tobytes()
+
     def token_id(self, key: str, count: int) -> int | None:
         """A token of `count`, or None."""
         return self.integer(key, 0, count - 1) if key in self else None

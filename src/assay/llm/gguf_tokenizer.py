@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Library
 
+from assay.llm.charsmap import Charsmap
 from assay.llm.gguf_keys import Keys
 from assay.llm.pretokenizers import PRE_TOKENIZERS, PreTokenizer
 from assay.llm.readings import Model, readings
@@ -169,14 +170,22 @@ def _scored(keys: Keys, ids: dict[str, int], kinds: NDArray[np.uint8]) -> _Way:
 
 def _unigram(keys: Keys, ids: dict[str, int], kinds: NDArray[np.uint8]) -> _Way:
     """SentencePiece's unigrams: the row of pieces with the greatest sum of scores."""
+    steps = list[normalizers.Normalizer]()
     if "precompiled_charsmap" in keys:
-        raise keys.error("precompiled_charsmap", "a vocabulary that replaces no characters", "a table")
+        try:
+            steps = [normalizers.Normalizer.custom(Charsmap(keys.raw("precompiled_charsmap")))]
+        except ValueError as error:
+            raise keys.error("precompiled_charsmap", "a table of SentencePiece's", str(error)) from error
     scores = np.where(kinds == USER_DEFINED, 0.0, _scores(keys, ids)).tolist()
     pieces = list(zip(ids, scores, strict=True))
     unknown = _named(keys, ("unknown_token_id", "<unk>"), ids, "for what can't be spelled")
     single = keys.flag("remove_extra_whitespaces")
     model = {"type": "Unigram", "vocab": pieces, "unk_id": unknown}
-    return model, None, _spaced(single or keys.flag("add_space_prefix"), single)
+    return (
+        model,
+        None,
+        normalizers.Sequence([*steps, _spaced(single or keys.flag("add_space_prefix"), single)]),
+    )
 
 
 def _spaced(prefix: bool, single: bool = False) -> normalizers.Normalizer:
