@@ -78,7 +78,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
             ("models/gemma.py", "norms_plus=1.0", "norms_plus=0.0"),
             ("models/learned.py", "turned=True", "turned=False"),
             ("models/parts.py", "Part(source, rows[source], turned", "Part(source, 0, turned"),
-            ("models/rope.py", "if turns > Decimal(rule.high)", "if turns > Decimal(rule.low)"),
+            ("models/rope.py", "if turns > high:", "if turns > low:"),
             ("models/decoder_graph.py", "window=model.window(layer)", "window=0"),
         ),
     ),
@@ -305,8 +305,8 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
             ),
             (
                 "models/rope.py",
-                "Decimal(-pair), Decimal(rope.pairs)",
-                "Decimal(-pair), Decimal(rope.pairs + 1)",
+                "(Decimal(-pair) / rope.pairs)",
+                "(Decimal(-pair) / (rope.pairs + 1))",
             ),
         ),
     ),
@@ -393,6 +393,26 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
     (
         "tests/ops",
         (("ops/scope.py", "if name in self._changed:", "if False and name in self._changed:"),),
+    ),
+    (
+        "tests/llm/test_gguf_folder.py",
+        (
+            ("models/gguf_contents.py", "        if turned:", "        if not turned:"),
+            ("models/gguf_contents.py", "if want != got:", "if want is None:"),
+            ("models/gguf_contents.py", "min(model.context, *filter", "max(model.context, *filter"),
+            (
+                "models/rope.py",
+                "_frequency(plain, pair) / _frequency(rope",
+                "_frequency(rope, pair) / _frequency(rope",
+            ),
+            (
+                "llm/gguf_folder.py",
+                "ranks.setdefault(first + second, -float(rank))",
+                "ranks[first + second] = 0.0",
+            ),
+            ("llm/source.py", ".startswith(ignored)", ".startswith(())"),
+            ("llm/source.py", "parts[at[2]].source if", "at[2] if"),
+        ),
     ),
     (
         "tests/formats/test_quant.py",

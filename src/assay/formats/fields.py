@@ -110,28 +110,17 @@ class Config(Fields):
 
     def choices(self, name: str, choices: tuple[str, ...], count: int) -> list[str] | None:
         """A list of `count` of these strings; None where the field is missing."""
-        if name not in self:
-            return None
-
-        def sound(found: list[str]) -> bool:
-            return len(found) == count and all(each in choices for each in found)
-
-        return self._held(name, f"{count} of {', '.join(choices)}", (list,), sound, None)
+        want = f"{count} of {', '.join(choices)}"
+        return self._list(name, want, range(count, count + 1), choices.__contains__) if name in self else None
 
     def integers(self, name: str, counts: range, high: int) -> list[int]:
         """A list of so many integers from 0 to `high`."""
-
-        def sound(found: list[int]) -> bool:
-            return len(found) in counts and all(type(n) is int and 0 <= n <= high for n in found)
-
-        count = " to ".join(map(str, sorted({counts[0], counts[-1]})))
-        return self._held(name, f"{count} integers from 0 to {high}", (list,), sound, None)
+        want = f"{' to '.join(map(str, sorted({counts[0], counts[-1]})))} integers from 0 to {high}"
+        return self._list(name, want, counts, lambda value: type(value) is int and 0 <= value <= high)
 
     def numbers(self, name: str, count: int) -> tuple[float, ...]:
         """A list of `count` positive numbers, rounded to float32."""
-        found: list[object] = self._held(
-            name, f"{count} numbers", (list,), lambda found: len(found) == count, None
-        )
+        found: list[object] = self._list(name, f"{count} numbers", range(count, count + 1), lambda _: True)
         within = Config(dict(zip(map(str, range(count)), found, strict=True)), f"{self.place} › {name}")
         return tuple(rounded(within.number(str(n), LEAST_NORMAL, GREATEST)) for n in range(count))
 
@@ -143,6 +132,12 @@ class Config(Fields):
         """An object within."""
         fields: dict[str, object] = self._held(name, "an object", (dict,), lambda _: True, None)
         return Config(fields, f"{self.place} › {name}")
+
+    def _list(self, name: str, want: str, counts: range, sound: Callable[[T], bool]) -> list[T]:
+        def whole(found: list[T]) -> bool:
+            return len(found) in counts and all(map(sound, found))
+
+        return self._held(name, want, (list,), whole, None)
 
 
 def rounded(value: float) -> float:

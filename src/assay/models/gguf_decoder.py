@@ -50,7 +50,15 @@ def read(file: GgufContents) -> tuple[Hyperparameters, Decoder, dict[str, Part]]
     keys = Hyperparameters(file, name)
     pooled = ("", *KINDS)[keys.integer("pooling_type", 0, len(KINDS), 0)]
     model = replace(kind.from_gguf(keys), pooling=Pooling(pooled))
-    _neutral(keys, model)
+    for key, value in (
+        ("vocab_size", model.vocabulary),
+        ("attention.value_length", model.head_dim),
+        ("attention.causal", not model.encoder),
+        ("expert_count", 0),
+        ("expert_used_count", 0),
+        ("tensor_data_layout", LAYOUT),
+    ):
+        keys.neutral(key, value)
     fused = {
         source: members for source, members in kind.fused.items() if f"blk.0.{source}.weight" in file.tensors
     }
@@ -100,16 +108,3 @@ def _turned(keys: Hyperparameters, model: Decoder, pairing: str) -> Decoder:
     )
     context = min(model.context, int(trained * linear))
     return replace(model, ropes=(rope,) * model.layers, context=context)
-
-
-def _neutral(keys: Hyperparameters, model: Decoder) -> None:
-    """Keys that change nothing as long as they say this."""
-    for name, value in (
-        ("vocab_size", model.vocabulary),
-        ("attention.value_length", model.head_dim),
-        ("attention.causal", not model.encoder),
-        ("expert_count", 0),
-        ("expert_used_count", 0),
-        ("tensor_data_layout", LAYOUT),
-    ):
-        keys.neutral(name, value)

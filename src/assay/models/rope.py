@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from decimal import Context, Decimal
+from decimal import Context, Decimal, localcontext
 
 import numpy as np
 from numpy.typing import NDArray
+
+from assay.formats.fields import rounded
 
 _DIGITS = Context(prec=40)
 _PI = Decimal("3.141592653589793238462643383279502884197")
@@ -42,8 +44,8 @@ class Rope:
 
 def frequencies(rope: Rope) -> NDArray[np.float32]:
     """float32 [pairs], to nearest. 40 decimal digits decide the rounding, so every machine agrees."""
-    exact = [_frequency(rope, pair) for pair in range(rope.pairs)]
-    return np.array([np.float32(float(value)) for value in exact], np.float32)
+    with localcontext(_DIGITS):
+        return np.array([float(_frequency(rope, pair)) for pair in range(rope.pairs)]).astype(np.float32)
 
 
 def divided(rope: Rope) -> Rope:
@@ -51,25 +53,24 @@ def divided(rope: Rope) -> Rope:
     plain = replace(rope, llama3=None)
     if rope.llama3 is None:
         return plain
-    pairs = ((_frequency(plain, pair), _frequency(rope, pair)) for pair in range(rope.pairs))
-    divisors = (float(np.float32(float(_DIGITS.divide(before, after)))) for before, after in pairs)
-    return replace(plain, divisors=tuple(divisors))
+    with localcontext(_DIGITS):
+        divisors = [float(_frequency(plain, pair) / _frequency(rope, pair)) for pair in range(rope.pairs)]
+    return replace(plain, divisors=tuple(map(rounded, divisors)))
 
 
 def lengthened(factor: float, trained: int) -> float:
     """√(1 + ln factor / ln trained): by how much LongRoPE lengthens what is rotated, for a context so many
     times the one that the model was trained on.
     """
-    share = _DIGITS.divide(_DIGITS.ln(Decimal(factor)), _DIGITS.ln(Decimal(trained)))
-    return float(_DIGITS.sqrt(_DIGITS.add(Decimal(1), share)))
+    with localcontext(_DIGITS):
+        return float((1 + Decimal(factor).ln() / Decimal(trained).ln()).sqrt())
 
 
 def _frequency(rope: Rope, pair: int) -> Decimal:
-    exponent = _DIGITS.divide(Decimal(-pair), Decimal(rope.pairs))
-    plain = _DIGITS.power(Decimal(rope.base), exponent)
+    plain = Decimal(rope.base) ** (Decimal(-pair) / rope.pairs)
     if rope.divisors:
-        plain = _DIGITS.divide(plain, Decimal(rope.divisors[pair]))
-    plain = _DIGITS.divide(plain, Decimal(rope.linear))
+        plain /= Decimal(rope.divisors[pair])
+    plain /= Decimal(rope.linear)
     return _stretched(rope.llama3, plain) if rope.llama3 else plain
 
 
@@ -77,15 +78,11 @@ def _stretched(rule: Llama3, frequency: Decimal) -> Decimal:
     """Frequencies whose wave fits the original context `high` times stay, those below `low` times are divided
     by the factor, between them it is mixed.
     """
-    whole = _DIGITS.multiply(Decimal(rule.original), frequency)
-    turns = _DIGITS.divide(whole, _DIGITS.multiply(Decimal(2), _PI))
-    divided = _DIGITS.divide(frequency, Decimal(rule.factor))
-    if turns > Decimal(rule.high):
+    factor, low, high = Decimal(rule.factor), Decimal(rule.low), Decimal(rule.high)
+    turns = rule.original * frequency / (2 * _PI)
+    if turns > high:
         return frequency
-    if turns < Decimal(rule.low):
-        return divided
-    share = _DIGITS.divide(
-        _DIGITS.subtract(turns, Decimal(rule.low)), _DIGITS.subtract(Decimal(rule.high), Decimal(rule.low))
-    )
-    rest = _DIGITS.subtract(Decimal(1), share)
-    return _DIGITS.add(_DIGITS.multiply(rest, divided), _DIGITS.multiply(share, frequency))
+    if turns < low:
+        return frequency / factor
+    share = (turns - low) / (high - low)
+    return (1 - share) * (frequency / factor) + share * frequency
