@@ -2,23 +2,44 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.errors import ContractError
 from assay.graph.dim import Dim
-from assay.ops.pattern import Binding, Mismatch, parse, shape_of, unify
+from assay.ops.pattern import Binding, parse, shape_of, unify
 
 
 def shape(*dims: int | str) -> tuple[Dim, ...]:
     return tuple(Dim.of(dim) for dim in dims)
 
 
+class Mismatch(NamedTuple):
+    """What an error about a shape says, at one axis or by its rank."""
+
+    port: str
+    axis: int | None
+    want: str
+    got: str
+
+
+def told(error: ContractError) -> Mismatch:
+    port, rule = error.rule.removeprefix("input ").split(": ")
+    axis = None if rule == "wrong rank" else int(rule.removeprefix("axis ").removesuffix(" disagrees"))
+    got, place = error.got.split(" in ")
+    assert place == f"port {port}"
+    return Mismatch(port, axis, error.want, got)
+
+
 def bind(patterns: str, *shapes: tuple[Dim, ...] | None, **integers: int) -> tuple[Binding, list[Mismatch]]:
     """Ports a, b, c with patterns parted by `;`."""
     named = dict(zip("abc", (text.strip() for text in patterns.split(";")), strict=False))
     known = {port: shape for port, shape in zip(named, shapes, strict=True) if shape is not None}
-    return unify(named, known, integers)
+    binding, errors = unify(named, known, integers, lambda port: f"port {port}")
+    return binding, [told(error) for error in errors]
 
 
 def test_names_bind_and_must_agree() -> None:

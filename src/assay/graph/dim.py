@@ -29,11 +29,7 @@ class Dim:
     @property
     def constant(self) -> int | None:
         """The integer, or None when a symbol is left."""
-        if not self.terms:
-            return 0
-        if len(self.terms) == 1 and self.terms[0][0] == ():
-            return self.terms[0][1]
-        return None
+        return None if self.symbols else self.at({})
 
     @property
     def symbols(self) -> frozenset[str]:

@@ -64,7 +64,7 @@ class Builder:
         else:
             outputs = self._output_names(operator, operator.named(Node(op, inputs, ())), output)
         node = Node(op, inputs, outputs, attributes, name)
-        self._raise(self._scope.apply(node)[1])
+        self._raise(self._scope.apply(node))
         self._nodes.append(node)
         return outputs
 

@@ -36,7 +36,7 @@ def check(graph: Graph) -> list[ContractError]:
     for line, (kind, name) in enumerate(graph.sources(), start=2):
         report(line, scope.declare(kind, name, graph.types.get(name), line))
     for line, node in enumerate(graph.nodes, start=first):
-        report(line, scope.apply(node, line, graph.types)[1])
+        report(line, scope.apply(node, line, graph.types))
     for line, name in enumerate(graph.outputs, start=first + len(graph.nodes)):
         report(line, scope.read(name, f"output {quote(name)}"))
     return errors

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
+from assay.errors import ContractError
 from assay.graph.dim import Dim
 
 REST = "..."
@@ -63,15 +64,10 @@ class Place(NamedTuple):
     def __str__(self) -> str:
         return f"{self.port}[{self.number}]"
 
-
-@dataclass(frozen=True)
-class Mismatch:
-    """A shape that breaks its pattern, at one axis or by its rank: what is wanted there, and what it has."""
-
-    port: str
-    axis: int | None
-    want: str
-    got: str
+    def disagrees(self, want: str, describe: Callable[[str], str]) -> ContractError:
+        """The error about a dimension that isn't what is wanted."""
+        rule, got = f"input {self.port}: axis {self.number} disagrees", f"{self.got} in {describe(self.port)}"
+        return ContractError(rule, want=want, got=got)
 
 
 @dataclass(frozen=True)
@@ -96,17 +92,20 @@ def parse(text: str) -> Pattern:
 
 
 def unify(
-    patterns: Mapping[str, str], shapes: Mapping[str, Shape], integers: Mapping[str, int]
-) -> tuple[Binding, list[Mismatch]]:
+    patterns: Mapping[str, str],
+    shapes: Mapping[str, Shape],
+    integers: Mapping[str, int],
+    describe: Callable[[str], str],
+) -> tuple[Binding, list[ContractError]]:
     """Bind the names of `patterns` from `shapes`, both by port, and list what disagrees.
 
-    `integers` are attributes, which are bound from the start. A port without a shape binds nothing.
-    Names that stand alone are bound first, by the first port that has them, then those times a number, so
-    expressions stand anywhere.
+    `integers` are attributes, which are bound from the start; `describe` says what stands at a port. A port
+    without a shape binds nothing. Names that stand alone are bound first, by the first port that has them,
+    then those times a number, so expressions stand anywhere.
     """
     dims = {name: Dim.of(value) for name, value in integers.items()}
     origins = dict.fromkeys(integers, "an attribute")
-    places, mismatches = _line_up(patterns, shapes)
+    places, errors = _line_up(patterns, shapes, describe)
     for place in sorted(places, key=lambda place: not place.axis.name):
         name = place.axis.binds
         if name and name not in dims:
@@ -115,45 +114,44 @@ def unify(
             if quotient * factor == place.got:
                 dims[name], origins[name] = quotient, str(place)
             else:
-                want = f"{place.axis.text} = a multiple of {factor}"
-                mismatches.append(Mismatch(place.port, place.number, want, str(place.got)))
+                errors.append(place.disagrees(f"{place.axis.text} = a multiple of {factor}", describe))
     for place in places:
         text, names = place.axis.text, sorted(place.axis.dim.symbols)
         if dims.keys() >= set(names) and (value := place.axis.dim.substitute(dims)) != place.got:
             values = {name: text if place.axis.name else f"{name} = {dims[name]}" for name in names}
             because = ", ".join(f"{values[name]} from {origins[name]}" for name in names)
             want = f"{text} = {value} ({because})" if names else str(value)
-            mismatches.append(Mismatch(place.port, place.number, want, str(place.got)))
+            errors.append(place.disagrees(want, describe))
     bound = {name: dim for name, dim in dims.items() if not (name in integers or name.startswith(REST))}
     rest = tuple(dim for name, dim in dims.items() if name.startswith(REST))
     if any(parse(patterns[port]).rest for port in shapes):
         bound[REST] = prod(rest, start=Dim.of(1))
-    return Binding(bound, rest), mismatches
+    return Binding(bound, rest), errors
 
 
-def _line_up(patterns: Mapping[str, str], shapes: Mapping[str, Shape]) -> tuple[list[Place], list[Mismatch]]:
+def _line_up(
+    patterns: Mapping[str, str], shapes: Mapping[str, Shape], describe: Callable[[str], str]
+) -> tuple[list[Place], list[ContractError]]:
     """The axes of all shapes that have the right rank, those of `...` as names of their own."""
-    places = []
-    mismatches = []
+    places: list[Place] = []
+    errors = []
     first: tuple[int, str] | None = None
     for port, shape in shapes.items():
         text, pattern = patterns[port], parse(patterns[port])
         rank, extra = len(pattern.axes), len(shape) - len(pattern.axes)
+        first = first or ((extra, port) if pattern.rest and extra >= 0 else None)
+        want = ""
         if extra < 0 or (extra and not pattern.rest):
-            want = f"{rank} or more" if pattern.rest else str(rank)
-            mismatches.append(Mismatch(port, None, f"{want} for [{text}]", str(len(shape))))
-            continue
-        if pattern.rest:
-            count, origin = first = first or (extra, port)
-            if count == extra:
-                places += [Place(port, index, _rest(index), shape[index]) for index in range(count)]
-            else:
-                want = f"{count + rank} for [{text}] ({REST} has {count} from {origin})"
-                mismatches.append(Mismatch(port, None, want, str(len(shape))))
-        places += [
-            Place(port, index, axis, shape[index]) for index, axis in enumerate(pattern.axes, start=extra)
-        ]
-    return places, mismatches
+            want = f"{rank}{' or more' if pattern.rest else ''} for [{text}]"
+        elif pattern.rest and first and extra != first[0]:
+            want = f"{first[0] + rank} for [{text}] ({REST} has {first[0]} from {first[1]})"
+        if want:
+            got = f"{len(shape)} in {describe(port)}"
+            errors.append(ContractError(f"input {port}: wrong rank", want=want, got=got))
+        else:
+            axes = (*map(_rest, range(extra)), *pattern.axes)
+            places += [Place(port, *each) for each in zip(range(len(shape)), axes, shape, strict=True)]
+    return places, errors
 
 
 def _rest(index: int) -> Axis:

@@ -12,7 +12,7 @@ from assay.graph.text import quote
 from assay.ops import registry
 from assay.ops.attributes import fill
 from assay.ops.operator import Operator, Port, Site
-from assay.ops.pattern import Binding, Mismatch, shape_of, unify
+from assay.ops.pattern import Binding, shape_of, unify
 
 
 def resolve(node: Node, types: Mapping[str, ValueType]) -> Site:
@@ -93,8 +93,8 @@ def _examine(
         errors += _dtypes(operator.inputs, kinds, describe)
         patterns = {port.name: port.dims for port in operator.inputs}
         shapes = {port: kind.shape for port, kind in kinds.items()}
-        binding, mismatches = unify(patterns, shapes, integers)
-        errors += [_mismatch(mismatch, describe) for mismatch in mismatches]
+        binding, broken = unify(patterns, shapes, integers, describe)
+        errors += broken
     site = None
     if not errors and len(kinds) == len(operator.inputs):
         outputs = tuple(
@@ -128,12 +128,6 @@ def _dtypes(
             continue
         rule = f"input {port.name}: dtype not admitted"
         yield ContractError(rule, want=want, got=f"{dtype} in {describe(port.name)}")
-
-
-def _mismatch(mismatch: Mismatch, describe: Callable[[str], str]) -> ContractError:
-    breach = "wrong rank" if mismatch.axis is None else f"axis {mismatch.axis} disagrees"
-    got = f"{mismatch.got} in {describe(mismatch.port)}"
-    return ContractError(f"input {mismatch.port}: {breach}", want=mismatch.want, got=got)
 
 
 def _relations(site: Site) -> Iterator[ContractError]:

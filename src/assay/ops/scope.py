@@ -10,7 +10,7 @@ from assay.errors import ContractError
 from assay.graph.graph import Node, ValueType
 from assay.graph.text import quote
 from assay.ops import registry
-from assay.ops.operator import Operator, Site
+from assay.ops.operator import Operator
 from assay.ops.resolution import examine, place_of
 
 _ABOVE = "a value of the lines above"
@@ -61,7 +61,7 @@ class Scope:
 
     def apply(
         self, node: Node, line: int = 0, declared: Mapping[str, ValueType] | None = None
-    ) -> tuple[Site | None, list[ContractError]]:
+    ) -> list[ContractError]:
         """Hold a node against its operator and define its outputs; `declared` has their types, if any are."""
         unread = [self._unreadable(name) for name in dict.fromkeys(node.inputs) if name not in self._readable]
         site, broken = examine(node, self.types, self._origin)
@@ -83,7 +83,7 @@ class Scope:
             wrong += self._change(operator, names, node, origin)
         for error in (*unread, *wrong):
             error.at(place_of(node))
-        return site, [*unread, *broken, *wrong]
+        return [*unread, *broken, *wrong]
 
     def read(self, name: str, place: str) -> list[ContractError]:
         """What is wrong with reading a value here."""

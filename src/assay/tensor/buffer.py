@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from functools import partial
 from threading import RLock
 from typing import TypeVar
 
@@ -45,7 +44,8 @@ class Buffer:
             got = f"strides {array.strides} of shape {array.shape}"
             raise ContractError("memory with gaps", place=owner, want="a C-contiguous array", got=got)
         address: int = array.__array_interface__["data"][0]
-        return cls(address, array.nbytes, owner, partial(_let_go, array), writable=array.flags.writeable)
+        keep = [array]  # emptied when the buffer gives its bytes back: NumPy frees what nobody holds
+        return cls(address, array.nbytes, owner, keep.clear, writable=array.flags.writeable)
 
     @property
     def freed(self) -> bool:
@@ -94,10 +94,6 @@ class Buffer:
     def __repr__(self) -> str:
         state = ", freed" if self.freed else ""
         return f"Buffer({self.owner!r}, {self.nbytes} bytes at {self.address:#x}{state})"
-
-
-def _let_go(array: NDArray[np.generic]) -> None:
-    """Nothing to do: NumPy frees an array that nobody holds any more."""
 
 
 class _Span:

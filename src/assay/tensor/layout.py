@@ -57,9 +57,9 @@ class Layout:
     @property
     def contiguous(self) -> bool:
         """Whether ascending addresses are the elements in row-major order, without a gap."""
-        steps = [(extent, stride) for extent, stride in self._in_index_order() if extent != 1]
-        extents = tuple(extent for extent, _ in steps)
-        dense = tuple(stride for _, stride in steps) == _row_major(extents)
+        order = [axis for own in self._axes_of() for axis in own if self.axes[axis] != 1]
+        extents = tuple(self.axes[axis] for axis in order)
+        dense = tuple(self.strides[axis] for axis in order) == _row_major(extents)
         return self.padding == 0 and (dense or self.count == 0)
 
     def offset(self, index: Sequence[int]) -> int:
@@ -68,15 +68,17 @@ class Layout:
         if len(index) != len(self.shape) or not inside:
             want, got = f"within {self.shape}", str(tuple(index))
             raise ContractError("an index outside the shape", want=want, got=got)
-        return sum(map(operator.mul, self._positions(index), self.strides))
+        place = 0
+        for rest, own in zip(index, self._axes_of(), strict=True):
+            for axis in reversed(own):
+                rest, step = divmod(rest, self.axes[axis])
+                place += step * self.strides[axis]
+        return place
 
-    def _positions(self, index: Sequence[int]) -> Sequence[int]:
-        """The index along `axes`."""
-        return index
-
-    def _in_index_order(self) -> Iterable[tuple[int, int]]:
-        """(extent, stride) of each axis, the most slowly counting one first."""
-        return zip(self.axes, self.strides, strict=True)
+    def _axes_of(self) -> list[range]:
+        """The axes in which each dimension lies, the most slowly counting one first."""
+        rank = len(self.shape)
+        return [range(dimension, len(self.axes), rank) for dimension in range(rank)]
 
 
 @dataclass(frozen=True)
@@ -121,15 +123,6 @@ class Blocked(Layout):
         grid = tuple(-(-n // b) for n, b in zip(self.shape, self.block, strict=True))
         axes = grid + self.block
         return axes, _row_major(axes), math.prod(axes)
-
-    def _positions(self, index: Sequence[int]) -> Sequence[int]:
-        pairs = [divmod(i, b) for i, b in zip(index, self.block, strict=True)]
-        return [*(outer for outer, _ in pairs), *(inner for _, inner in pairs)]
-
-    def _in_index_order(self) -> Iterable[tuple[int, int]]:
-        steps = list(zip(self.axes, self.strides, strict=True))
-        rank = len(self.shape)
-        return (step for pair in zip(steps[:rank], steps[rank:], strict=True) for step in pair)
 
 
 @dataclass(frozen=True)

@@ -89,8 +89,6 @@ class Pool:
         self._returned: deque[Block] = deque()
         self.allocations = 0
         """Buffers handed out so far."""
-        self.exhaustions = 0
-        """Requests refused for lack of memory so far."""
         self.released = 0
         """Bytes of address space whose pages went back to the system so far."""
 
@@ -109,7 +107,6 @@ class Pool:
         with self._books():
             start = self._free.take(reserved, alignment)
             if start is None:
-                self.exhaustions += 1
                 raise self._exhausted(nbytes, owner, alignment)
             block = Block(owner, start + front, nbytes, start, start + reserved)
             if self.guard:
