@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from assay.ops import operator as op
@@ -24,10 +22,6 @@ def _reference(
     return np.where((biases == -np.inf) & ~np.isnan(x), biases, x + biases.astype(np.float32))
 
 
-def _arguments(site: op.Site) -> Sequence[op.Argument]:
-    return *map(op.Address, (*_INPUTS, "adjusted")), site.dims["A"], site.dims["V"]
-
-
 define(
     name="adjust",
     since=1,
@@ -46,7 +40,7 @@ define(
     outputs=(Port("adjusted", (F32,), "A V", "the rows, in the order of asking"),),
     reference=_reference,
     exactness=op.BITWISE,
-    kernels=(op.Kernel("adjust.adjust", _arguments, rows="A"),),
+    kernels=(op.Kernel("adjust.adjust", "logits asking counts biases penalties adjusted A V", rows="A"),),
     numerics=("Each operation is float32 and rounded on its own, in the formula's order.",),
     not_differentiable=dict.fromkeys(_INPUTS, "a choice of tokens follows"),
 )

@@ -59,10 +59,7 @@ class Builder:
         """Append a node and return the names of its outputs: `output.port` each when there are several."""
         with within(quote(self._name)):
             operator = registry.get(op)
-        if output and len(operator.outputs) == 1:
-            outputs: tuple[str, ...] = (output,)
-        else:
-            outputs = self._output_names(operator, operator.named(Node(op, inputs, ())), output)
+        outputs = self._output_names(operator, operator.named(Node(op, inputs, ())), output)
         node = Node(op, inputs, outputs, attributes, name)
         self._raise(self._scope.apply(node))
         self._nodes.append(node)
@@ -87,15 +84,15 @@ class Builder:
         return name
 
     def _output_names(self, operator: Operator, values: Mapping[str, str], output: str) -> tuple[str, ...]:
-        ports = [port.name for port in operator.outputs]
+        several = len(operator.outputs) > 1
+        if output and not several:
+            return (output,)
         stem = output or self._free("x", len(self._nodes))
         names = []
-        for port in ports:
-            state = self._scope.state_of(values.get(operator.in_place.get(port, ""), ""))
-            if state:
-                names.append(self._free(f"{state}'", 1))
-            else:
-                names.append(stem if len(ports) == 1 else f"{stem}.{port}")
+        for port in operator.outputs:
+            state = self._scope.state_of(values.get(operator.in_place.get(port.name, ""), ""))
+            own = f"{stem}.{port.name}" if several else stem
+            names.append(self._free(f"{state}'", 1) if state else own)
         return tuple(names)
 
     def _free(self, stem: str, number: int) -> str:

@@ -22,7 +22,7 @@ class Link:
     reads: tuple[str, ...]
     makes: str
     rows: tuple[str, ...] = ()
-    constant: float | None = None
+    constant: Argument | None = None
 
 
 def link(site: Site, reads: tuple[str, ...], makes: str) -> Link:
@@ -30,7 +30,7 @@ def link(site: Site, reads: tuple[str, ...], makes: str) -> Link:
     operator, whole = site.operator, site.outputs[0].shape
     assert operator.pointwise is not None
     rows = tuple(name for name, kind in zip(reads, site.inputs, strict=True) if kind.shape != whole)
-    constant = site.number(operator.constant) if operator.constant else None
+    constant = site.argument(operator.constant) if operator.constant else None
     return Link(operator.pointwise, reads, makes, rows, constant)
 
 

@@ -21,22 +21,14 @@ def check(graph: Graph) -> list[ContractError]:
 
     Each place reads like `smollm2 › line 42 › node "blk.0.attn_q" (linear)`.
     """
-    errors: list[ContractError] = []
-
-    def report(line: int, found: list[ContractError]) -> None:
-        for error in found:
-            errors.append(error.at(f"line {line}").at(quote(graph.name)))
-
-    def makers() -> dict[str, Origin]:
-        lines = reversed(list(enumerate(graph.nodes, start=first)))
-        return {name: Origin(node, line) for line, node in lines for name in node.outputs}
-
     first = first_node_line(graph)
-    scope = Scope(makers)
-    for line, (kind, name) in enumerate(graph.sources(), start=2):
-        report(line, scope.declare(kind, name, graph.types.get(name), line))
-    for line, node in enumerate(graph.nodes, start=first):
-        report(line, scope.apply(node, line, graph.types))
-    for line, name in enumerate(graph.outputs, start=first + len(graph.nodes)):
-        report(line, scope.read(name, f"output {quote(name)}"))
-    return errors
+    nodes = list(enumerate(graph.nodes, start=first))
+    scope = Scope({name: Origin(node, line) for line, node in reversed(nodes) for name in node.outputs})
+    found = [
+        (line, scope.declare(kind, name, graph.types.get(name), line))
+        for line, (kind, name) in enumerate(graph.sources(), start=2)
+    ]
+    found += [(line, scope.apply(node, line, graph.types)) for line, node in nodes]
+    outputs = enumerate(graph.outputs, start=first + len(nodes))
+    found += [(line, scope.read(name, f"output {quote(name)}")) for line, name in outputs]
+    return [error.at(f"line {line}").at(quote(graph.name)) for line, errors in found for error in errors]

@@ -180,12 +180,6 @@ class Site:
             raise TypeError(f"{name} is not an integer here: {value}")
         return value
 
-    def number(self, name: str) -> float:
-        """A float attribute."""
-        value = self.attributes[name]
-        assert isinstance(value, float)
-        return value
-
     def rows(self, name: str) -> Dim:
         """The dimension that a kernel's `rows` names; of `...` the first, or 1 if there are none."""
         if name == "...":

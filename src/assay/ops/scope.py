@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import NamedTuple
 
@@ -33,16 +33,15 @@ class Origin(NamedTuple):
 class Scope:
     """The values that are defined at one place of a graph, while its nodes are gone through in order.
 
-    `later` tells the origins of all values that nodes make, those further on too.
+    `later` are the origins of all values that nodes make, those further on too.
     """
 
-    def __init__(self, later: Callable[[], Mapping[str, Origin]] = dict) -> None:
+    def __init__(self, later: Mapping[str, Origin] | None = None) -> None:
         self.types: dict[str, ValueType] = {}
-        self._later = later
+        self._later = later or {}
         self._origins: dict[str, Origin] = {}
         self._states: dict[str, str] = {}
         self._changed: dict[str, Origin] = {}
-        self._readable: set[str] = set()
 
     def declare(self, kind: str, name: str, type: ValueType | None, line: int = 0) -> list[ContractError]:
         """Define an input, a weight or a state (`kind`) of the graph."""
@@ -63,7 +62,7 @@ class Scope:
         self, node: Node, line: int = 0, declared: Mapping[str, ValueType] | None = None
     ) -> list[ContractError]:
         """Hold a node against its operator and define its outputs; `declared` has their types, if any are."""
-        unread = [self._unreadable(name) for name in dict.fromkeys(node.inputs) if name not in self._readable]
+        unread = [error for name in dict.fromkeys(node.inputs) for error in self._unreadable(name)]
         site, broken = examine(node, self.types, self._origin)
         inferred = site.outputs if site else (None,) * len(node.outputs)
         origin = Origin(node, line)
@@ -87,22 +86,23 @@ class Scope:
 
     def read(self, name: str, place: str) -> list[ContractError]:
         """What is wrong with reading a value here."""
-        return [] if name in self._readable else [self._unreadable(name).at(place)]
+        return [error.at(place) for error in self._unreadable(name)]
 
-    def _unreadable(self, name: str) -> ContractError:
+    def _unreadable(self, name: str) -> Iterator[ContractError]:
+        maker = self._later.get(name)
         if name in self._changed:
             latest = [value for value, state in self._states.items() if state == self._states[name]][-1]
             want, got = quote(latest), f"{quote(name)}, changed by {self._changed[name]}"
             hint = "the memory holds the new contents: read the new name, or move the reader above the change"
-            return ContractError("state read after its change", want=want, got=got, hint=hint)
-        maker = self._later().get(name)
-        if maker:
+            yield ContractError("state read after its change", want=want, got=got, hint=hint)
+        elif name not in self._origins and maker:
             got = f"{quote(name)}, made by {maker}"
             hint = "put the nodes in an order in which they can run"
-            return ContractError("value used before it is made", want=_ABOVE, got=got, hint=hint)
-        near = get_close_matches(name, self._origins, n=1)
-        hint = f"did you mean {quote(near[0])}?" if near else ""
-        return ContractError("value undefined", want=_ABOVE, got=quote(name), hint=hint)
+            yield ContractError("value used before it is made", want=_ABOVE, got=got, hint=hint)
+        elif name not in self._origins:
+            near = get_close_matches(name, self._origins, n=1)
+            hint = f"did you mean {quote(near[0])}?" if near else ""
+            yield ContractError("value undefined", want=_ABOVE, got=quote(name), hint=hint)
 
     def _origin(self, name: str) -> str:
         origin = self._origins.get(name)
@@ -117,7 +117,6 @@ class Scope:
             got = f"{quote(name)}, {self._origin(name)}"
             return [ContractError("value defined twice", want="a name of its own", got=got)]
         self._origins[name] = origin
-        self._readable.add(name)
         if type is not None:
             self.types[name] = type
         return []
@@ -141,7 +140,6 @@ class Scope:
             got = f"{quote(name)}, {self._origin(name)}"
             if name in self._states:
                 self._changed.setdefault(name, changer)
-                self._readable.discard(name)
                 self._states.setdefault(names[output], self._states[name])
             elif name in self._origins:
                 rule, hint = f"input {port}: changed in place", "declare the value as a state of the graph"

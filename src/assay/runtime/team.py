@@ -43,7 +43,6 @@ class Team:
         self._process = -1
         self._end: weakref.finalize[..., Team] | None = None
         self._control = np.zeros(0, np.int64)
-        self._address = 0
         _teams.add(self)
 
     def run(self, tape: int, length: int, counters: int) -> int:
@@ -57,7 +56,7 @@ class Team:
             control[CONTROL.TAPE // 8] = tape
             control[CONTROL.LENGTH // 8] = length
             control[CONTROL.COUNTERS // 8] = counters
-            self._lead(self._address, 0, self.nthreads)
+            self._lead(control.ctypes.data, 0, self.nthreads)
             return int(control[CONTROL.FAULT // 8])
 
     def close(self) -> None:
@@ -70,21 +69,16 @@ class Team:
     def _start(self) -> None:
         raw = np.zeros(CONTROL.BYTES // 8 + 8, np.int64)
         start = -raw.ctypes.data % 64 // 8
-        self._control = raw[start : start + CONTROL.BYTES // 8]
-        self._address = self._control.ctypes.data
-        self._control[CONTROL.SYSCALL // 8] = (
-            ctypes.cast(ctypes.CDLL(None).syscall, ctypes.c_void_p).value or 0
-        )
-        futex, sched_yield = _FUTEX_YIELD[platform.machine()]
-        self._control[CONTROL.FUTEX // 8] = futex
-        self._control[CONTROL.YIELD // 8] = sched_yield
+        control = self._control = raw[start : start + CONTROL.BYTES // 8]
+        control[CONTROL.SYSCALL // 8] = ctypes.cast(ctypes.CDLL(None).syscall, ctypes.c_void_p).value or 0
+        control[[CONTROL.FUTEX // 8, CONTROL.YIELD // 8]] = _FUTEX_YIELD[platform.machine()]
         if not self._entries:
             self._entries = [ENTRY(address) for address in addresses(self.KERNELS).values()]
         self._lead, self._work, self._dismiss = self._entries
         workers: list[threading.Thread] = []
-        end = weakref.finalize(self, _stop, os.getpid(), self._control, self._dismiss, self.nthreads, workers)
+        end = weakref.finalize(self, _stop, os.getpid(), control, self._dismiss, self.nthreads, workers)
         for tid in range(1, self.nthreads):
-            arguments = (self._control.ctypes.data, tid, self.nthreads)
+            arguments = (control.ctypes.data, tid, self.nthreads)
             worker = threading.Thread(target=self._work, args=arguments, name=f"assay-{tid}", daemon=True)
             try:
                 worker.start()

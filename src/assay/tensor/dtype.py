@@ -40,7 +40,9 @@ class DType:
     @property
     def numpy(self) -> np.dtype[np.generic]:
         """The NumPy dtype of the same bytes. bfloat16 is uint16 there, and a quantised type is bytes."""
-        return np.dtype(_NUMPY[self.name]) if self.name in _NUMPY else np.dtype(np.uint8)
+        if self.kind in ("quantised", "rare"):
+            return np.dtype(np.uint8)
+        return np.dtype("uint16" if self.name == "bfloat16" else self.name)
 
     @property
     def layout(self) -> np.dtype[np.void]:
@@ -56,12 +58,6 @@ class DType:
     def __str__(self) -> str:
         return self.name
 
-
-_NUMPY = {
-    "float64": np.float64, "float32": np.float32, "float16": np.float16, "bfloat16": np.uint16,
-    "int64": np.int64, "int32": np.int32, "int16": np.int16, "int8": np.int8,
-    "uint8": np.uint8, "bool": np.bool_,
-}  # fmt: skip
 
 F64 = DType("float64", 1, 8, "float")
 F32 = DType("float32", 1, 4, "float")
