@@ -283,7 +283,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
             ("compiler/chain.py", " and result not in graph.outputs", ""),
             ("runtime/executor.py", "if size >= wanted", "if size > wanted"),
             ("runtime/executor.py", "inputs.keys() != ready.inputs.keys()", "False"),
-            ("runtime/executor.py", "if ready.tape.fault:", "if not ready.tape.fault:"),
+            ("runtime/executor.py", "        if fault:", "        if not fault:"),
         ),
     ),
     (

@@ -23,4 +23,4 @@ def test_the_alignment_of_a_start_may_leave_a_range_on_either_side() -> None:
     assert [(free.start, free.end) for free in ranges] == [(64, 256), (384, 1024)]
     assert ranges.take(640, 128) == 384
     assert ranges.take(256, 64) is None
-    assert (ranges.nbytes, ranges.largest) == (192, 192)
+    assert ([free.nbytes for free in ranges], ranges.largest) == ([192], 192)

@@ -17,9 +17,8 @@ def chains(graph: Graph, sites: Sequence[Site]) -> list[list[int]]:
     """The nodes' numbers in order, neighbours that form a chain together."""
     groups: list[list[int]] = []
     for index in range(len(graph.nodes)):
-        previous = groups[-1] if groups else []
-        if previous and len(previous) < MOST and _continues(graph, sites, previous, index):
-            previous.append(index)
+        if groups and len(groups[-1]) < MOST and _continues(graph, sites, groups[-1], index):
+            groups[-1].append(index)
         else:
             groups.append([index])
     return groups

@@ -89,16 +89,14 @@ _TERM = re.compile(rf"\s*([+-]?)\s*({_FACTOR}(?:\s*\*\s*{_FACTOR})*)\s*")
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> Dim:
-    total: dict[Monomial, int] = {}
+    total = Dim(())
     position = 0
     while position < len(text) or not position:
         match = _TERM.match(text, position)
         if match is None or (position and not match[1]):
             raise ValueError(f"not a dimension: {text!r}")
         position = match.end()
-        factors = [factor.strip() for factor in match[2].split("*")]
-        numbers = [int(factor) for factor in factors if factor.isdigit()]
-        monomial = tuple(sorted(factor for factor in factors if not factor.isdigit()))
-        sign = -1 if match[1] == "-" else 1
-        total[monomial] = total.get(monomial, 0) + sign * prod(numbers)
-    return _canonical(total)
+        factors = map(str.strip, match[2].split("*"))
+        known = (Dim.of(int(each)) if each.isdigit() else Dim((((each,), 1),)) for each in factors)
+        total += prod(known, start=Dim.of(-1 if match[1] == "-" else 1))
+    return total

@@ -5,11 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from assay.ops import operator as op
-from assay.ops.operator import Port
 from assay.ops.registry import define
 from assay.tensor.dtype import F32, I32
-
-_INPUTS = ("logits", "asking", "counts", "biases", "penalties")
 
 
 def _reference(
@@ -24,23 +21,24 @@ def _reference(
 
 define(
     name="adjust",
-    since=1,
     summary="Penalises tokens that were there before, adds biases, and bars tokens.",
     formula=(
         "x = logits[asking[a], v], c = counts[a, v]; if c ≥ 0, x = x / repetition for x > 0, else x · "
         "repetition; if c > 0, x = x − frequency · c − presence; adjusted[a, v] = x + biases[a, v]"
     ),
     inputs=(
-        Port("logits", (F32,), "R V", "the model's; a NaN stays NaN"),
-        Port("asking", (I32,), "A", "the rows that ask for this, 0 ≤ asking < R"),
-        Port("counts", (I32,), "A V", "times in the output; 0: in the prompt alone; −1: in neither"),
-        Port("biases", (F32,), "A V", "what is added last; −∞ bars the token, whatever its logit"),
-        Port("penalties", (F32,), "A 3", "repetition (1: none), presence and frequency (0: none)"),
+        op.Port("logits", (F32,), "R V", "the model's; a NaN stays NaN"),
+        op.Port("asking", (I32,), "A", "the rows that ask for this, 0 ≤ asking < R"),
+        op.Port("counts", (I32,), "A V", "times in the output; 0: in the prompt alone; −1: in neither"),
+        op.Port("biases", (F32,), "A V", "what is added last; −∞ bars the token, whatever its logit"),
+        op.Port("penalties", (F32,), "A 3", "repetition (1: none), presence and frequency (0: none)"),
     ),
-    outputs=(Port("adjusted", (F32,), "A V", "the rows, in the order of asking"),),
+    outputs=(op.Port("adjusted", (F32,), "A V", "the rows, in the order of asking"),),
     reference=_reference,
     exactness=op.BITWISE,
     kernels=(op.Kernel("adjust.adjust", "logits asking counts biases penalties adjusted A V", rows="A"),),
     numerics=("Each operation is float32 and rounded on its own, in the formula's order.",),
-    not_differentiable=dict.fromkeys(_INPUTS, "a choice of tokens follows"),
+    not_differentiable=dict.fromkeys(
+        ("logits", "asking", "counts", "biases", "penalties"), "a choice of tokens follows"
+    ),
 )

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from assay.errors import ContractError
 from assay.ops import pattern
 from assay.ops.attributes import breach, describe
-from assay.ops.operator import SCRATCH, Operator, Port
+from assay.ops.operator import SCRATCH, Attribute, Operator, Port
 from assay.ops.pattern import Pattern
 from assay.tensor.dtype import DType
 
@@ -30,13 +30,13 @@ def check_record(operator: Operator, place: str) -> None:
 
 def _texts(operator: Operator) -> Iterator[str]:
     texts = {"summary": operator.summary, "formula": operator.formula}
-    texts |= {f"{port.name}: doc": port.doc for port in (*operator.inputs, *operator.outputs)}
-    texts |= {f"{attribute.name}: doc": attribute.doc for attribute in operator.attributes}
+    described: tuple[Port | Attribute, ...] = (*operator.inputs, *operator.outputs, *operator.attributes)
+    texts |= {f"{each.name}: doc": each.doc for each in described}
     texts |= {f"relation {n}: text": relation.text for n, relation in enumerate(operator.relations)}
     texts |= {f"{name}: reason": reason for name, reason in operator.not_differentiable.items()}
     texts |= {f"kernel {kernel.name}: name": kernel.name for kernel in operator.kernels}
+    texts |= {f"numerics {n}": text for n, text in enumerate(operator.numerics)}
     yield from (f"{field} is empty" for field, text in texts.items() if not text.strip())
-    yield from (f"numerics {n} is empty" for n, text in enumerate(operator.numerics) if not text.strip())
     yield from (f"no {field}" for field in ("outputs", "kernels") if not getattr(operator, field))
     if operator.since < 1:
         yield f"since is {operator.since}"
@@ -50,9 +50,8 @@ def _names(operator: Operator) -> Iterator[str]:
     attributes = [attribute.name for attribute in operator.attributes]
     names = [*operator.ports, *attributes]
     kernels = [kernel.name for kernel in operator.kernels]
-    yield from (
-        f"{name!r} is not a plain name" for name in (operator.name, *names) if not _NAME.fullmatch(name)
-    )
+    odd = [name for name in (operator.name, *names) if not _NAME.fullmatch(name)]
+    yield from (f"{name!r} is not a plain name" for name in odd)
     yield from (f"two ports or attributes are called {name}" for name in _twice(names))
     yield from (f"two kernels are called {name}" for name in _twice(kernels))
     yield from (f"an attribute can't be called {name}" for name in attributes if name in _RESERVED)
@@ -94,14 +93,13 @@ def _ports(operator: Operator) -> Iterator[str]:
 def _rows(operator: Operator, patterns: Mapping[str, Pattern]) -> Iterator[str]:
     begins = {patterns[port.name].first for port in operator.inputs}
     outputs = [port.name for port in operator.outputs if port.name not in operator.in_place]
-    for kernel in operator.kernels:
-        if kernel.rows and kernel.rows not in begins:
-            yield f"kernel {kernel.name}: no input begins with its rows {kernel.rows}"
-        elif kernel.rows:
-            others = [name for name in outputs if patterns[name].first != kernel.rows]
-            yield from (
-                f"kernel {kernel.name}: {name} doesn't begin with its rows {kernel.rows}" for name in others
-            )
+    for kernel in filter(lambda kernel: kernel.rows, operator.kernels):
+        place, rows = f"kernel {kernel.name}", kernel.rows
+        if rows not in begins:
+            yield f"{place}: no input begins with its rows {rows}"
+        else:
+            others = [name for name in outputs if patterns[name].first != rows]
+            yield from (f"{place}: {name} doesn't begin with its rows {rows}" for name in others)
 
 
 def _kernels(operator: Operator, dims: set[str]) -> Iterator[str]:

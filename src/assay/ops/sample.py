@@ -8,17 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.kernels.sizes import MOST_TOP
-from assay.ops.operator import (
-    Address,
-    Argument,
-    Array,
-    Exactness,
-    Kernel,
-    Port,
-    Relation,
-    Scratch,
-    Site,
-)
+from assay.ops import operator as op
 from assay.ops.registry import define
 from assay.tensor.dtype import F32, I32, I64
 
@@ -60,7 +50,7 @@ def _below_greatest(logits: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def choose(
-    logits: Array,
+    logits: op.Array,
     temperature: float,
     top_k: int,
     min_p: float,
@@ -105,7 +95,7 @@ def _keep_typical(z: NDArray[np.float64], weights: NDArray[np.float64], typical_
     return float(min(gap, np.abs(sums[:-1] - typical_p).min(initial=np.inf)))
 
 
-def _reference(*inputs: Array) -> tuple[Array, ...]:
+def _reference(*inputs: op.Array) -> tuple[op.Array, ...]:
     rows = len(inputs[0])
     tokens, logprob = np.full(rows, -1, np.int32), np.full(rows, np.nan)
     top_tokens, top_logprobs = np.full((rows, MOST_TOP), -1, np.int32), np.full((rows, MOST_TOP), np.nan)
@@ -126,16 +116,16 @@ def _reference(*inputs: Array) -> tuple[Array, ...]:
     return tokens, logprob, top_tokens, top_logprobs
 
 
-def drawn(inputs: Sequence[Array], row: int) -> tuple[int, float]:
+def drawn(inputs: Sequence[op.Array], row: int) -> tuple[int, float]:
     """The row's token, and how near its draw is to a border; see `choose`."""
     source, *settings, seed, choice, position, _ = (values[row].item() for values in inputs[2:])
-    logits: Array = inputs[0][row] if source < 0 else inputs[1][source]
+    logits: op.Array = inputs[0][row] if source < 0 else inputs[1][source]
     if np.isnan(logits).any():
         return -1, np.inf
     return choose(logits, *settings, draw=uniform(seed, choice, position))
 
 
-def _magnitudes(*inputs: Array) -> tuple[Array, ...]:
+def _magnitudes(*inputs: op.Array) -> tuple[op.Array, ...]:
     tokens, logprob, top_tokens, top_logprobs = _reference(*inputs)
     return tokens, 1 + np.abs(logprob), top_tokens, 1 + np.abs(top_logprobs)
 
@@ -154,18 +144,17 @@ def _bytes(vocabulary: int) -> int:
     return 16 * 256 + 8 * vocabulary + 2 * -(-vocabulary // 16) * 64
 
 
-def _scratch(site: Site) -> int:
+def _scratch(site: op.Site) -> int:
     return -(-_bytes(site.most("V")) // 64) * 64
 
 
-def _arguments(site: Site) -> Sequence[Argument]:
+def _arguments(site: op.Site) -> Sequence[op.Argument]:
     names = ("logits", "adjusted", *PARAMETERS, "tokens", "logprob", "top_tokens", "top_logprobs")
-    return *map(Address, names), site.dims["R"], site.dims["V"], Scratch(), _scratch(site)
+    return *map(op.Address, names), site.dims["R"], site.dims["V"], op.Scratch(), _scratch(site)
 
 
 define(
     name="sample",
-    since=1,
     summary="Chooses each row's next token, and gives its log-probability.",
     formula=(
         "candidates by (logit descending, id ascending), z = (logit − max) / temperature, weight = "
@@ -175,41 +164,41 @@ define(
         "their weight. logprob = ln softmax(logits)[token]"
     ),
     inputs=(
-        Port("logits", (F32,), "R V", "a NaN among them gives token −1"),
-        Port("adjusted", (F32,), "A V", "what rows with a source choose from instead"),
-        Port("source", (I32,), "R", "the row's number in adjusted, below A; −1: its own logits"),
-        Port("temperature", (F32,), "R", "finite and ≥ 0; 0 takes the greatest logit, lowest id first"),
-        Port("top_k", (I32,), "R", "≥ 0; 0 is off"),
-        Port("min_p", (F32,), "R", "0 to 1, of the greatest weight; 0 is off"),
-        Port("typical_p", (F32,), "R", "≥ 0; 1 or more is off"),
-        Port("top_p", (F32,), "R", "≥ 0; 1 or more is off"),
-        Port("seed", (I64,), "R", "the request's seed"),
-        Port("choice", (I32,), "R", "which of the request's answers this is"),
-        Port("position", (I32,), "R", "the chosen token's absolute position"),
-        Port("top_n", (I32,), "R", f"how many alternatives are wanted, 0 to {MOST_TOP}"),
+        op.Port("logits", (F32,), "R V", "a NaN among them gives token −1"),
+        op.Port("adjusted", (F32,), "A V", "what rows with a source choose from instead"),
+        op.Port("source", (I32,), "R", "the row's number in adjusted, below A; −1: its own logits"),
+        op.Port("temperature", (F32,), "R", "finite and ≥ 0; 0 takes the greatest logit, lowest id first"),
+        op.Port("top_k", (I32,), "R", "≥ 0; 0 is off"),
+        op.Port("min_p", (F32,), "R", "0 to 1, of the greatest weight; 0 is off"),
+        op.Port("typical_p", (F32,), "R", "≥ 0; 1 or more is off"),
+        op.Port("top_p", (F32,), "R", "≥ 0; 1 or more is off"),
+        op.Port("seed", (I64,), "R", "the request's seed"),
+        op.Port("choice", (I32,), "R", "which of the request's answers this is"),
+        op.Port("position", (I32,), "R", "the chosen token's absolute position"),
+        op.Port("top_n", (I32,), "R", f"how many alternatives are wanted, 0 to {MOST_TOP}"),
     ),
     outputs=(
-        Port("tokens", (I32,), "R", "chosen ids; −1 for a NaN or a parameter out of its range"),
-        Port("logprob", (F32,), "R", "the token's, at temperature 1, nothing cut off; NaN beside −1"),
-        Port("top_tokens", (I32,), f"R {MOST_TOP}", "the first top_n candidates of logits, then −1"),
-        Port("top_logprobs", (F32,), f"R {MOST_TOP}", "their log-probabilities, then NaN"),
+        op.Port("tokens", (I32,), "R", "chosen ids; −1 for a NaN or a parameter out of its range"),
+        op.Port("logprob", (F32,), "R", "the token's, at temperature 1, nothing cut off; NaN beside −1"),
+        op.Port("top_tokens", (I32,), f"R {MOST_TOP}", "the first top_n candidates of logits, then −1"),
+        op.Port("top_logprobs", (F32,), f"R {MOST_TOP}", "their log-probabilities, then NaN"),
     ),
     relations=(
-        Relation(
+        op.Relation(
             "1 ≤ V ≤ 2²²",
             lambda site: 1 <= (site.dims["V"].constant or 1) <= 2**22,
             "sums of weights would leave 62 bits",
         ),
     ),
     reference=_reference,
-    exactness=Exactness(
+    exactness=op.Exactness(
         "seeded",
         9,
         "tokens are equal unless a draw is within BORDER of a border (the cases' draws are not); the sum "
         "in logprob is within (ln V + 2) · 2⁻²⁴, and it is rounded once",
         _magnitudes,
     ),
-    kernels=(Kernel("sample.sample", _arguments, scratch=_scratch, rows="R"),),
+    kernels=(op.Kernel("sample.sample", _arguments, scratch=_scratch, rows="R"),),
     numerics=(
         "A weight is float32 exp((logit − max) · (1 / temperature)), each operation rounded, and 1 for "
         "the greatest logit even if infinite; then a multiple of 2⁻⁴⁰, nearest even. A −∞ is never "

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from assay.kernels.cache import Progress, addresses
 from assay.kernels.call import Argument, word
-from assay.kernels.control import ENTRY_BYTES, LINE, ROWS
 from assay.runtime.tape import Tape
 from assay.runtime.team import Team
 from assay.settings import group_limits
@@ -79,19 +78,10 @@ class Cpu:
         """Run one kernel on several arguments, none of which waits for another: packing of weights. The first
         call that reported a fault, and the row of it; None when none did.
         """
-        raw = np.zeros((len(calls) + 1) * LINE // 8, np.int64)
-        counters = raw.ctypes.data + -raw.ctypes.data % LINE
-        words = np.array(
-            [(counters + LINE * index, *map(word, call)) for index, call in enumerate(calls)], np.int64
-        )
-        entries = np.zeros((len(calls), ENTRY_BYTES // 8), np.int64)
-        entries[:, 0] = addresses([kernel, *Team.KERNELS], self._progress)[kernel]
-        entries[:, 1] = words.ctypes.data + words.itemsize * words.shape[1] * np.arange(len(calls))
-        fault = self.team.run(entries.ctypes.data, len(calls), counters)
-        if not fault:
-            return None
-        at = (counters - raw.ctypes.data + LINE * (fault - 1)) // 8 + 1
-        return fault - 1, ROWS - int(raw[at])
+        entry = addresses([kernel, *Team.KERNELS], self._progress)[kernel]
+        tape = Tape([(entry, [*map(word, call)], False) for call in calls])
+        self.launch(tape)
+        return tape.faulty()
 
     def close(self) -> None:
         """Let the team's threads return."""

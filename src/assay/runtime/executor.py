@@ -98,8 +98,9 @@ class Executor:
         self.device.launch(ready.tape)
         self.seconds += time.perf_counter() - began
         self.runs += 1
-        if ready.tape.fault:
-            raise self._overflow(ready.tape)
+        fault = ready.tape.faulty()
+        if fault:
+            raise self._overflow(ready.plan, *fault)
         return ready.outputs
 
     def state(self, name: str) -> NDArray[np.uint8]:
@@ -127,8 +128,8 @@ class Executor:
             chosen[symbol] = next(size for size in sizes if size >= wanted)
         return chosen
 
-    def _overflow(self, tape: Tape) -> PrecisionOverflow:
-        launch, row = tape.faulty()
+    def _overflow(self, plan: Plan, number: int, row: int) -> PrecisionOverflow:
+        launch = plan.launches[number]
         node = self.graph.nodes[launch.nodes[-1]]
         rule, place = "a value left its dtype's range", f"{self.graph.name} › {place_of(node)}"
         want, got = "finite values that the dtype can hold", f"infinity or not a number in row {row}"
@@ -183,10 +184,11 @@ class _Ready:
     def __init__(
         self, plan: Plan, kernels: Mapping[str, int], fixed: Mapping[str, int], arena: Buffer
     ) -> None:
+        self.plan = plan
         self.arena = arena
         places = {**fixed, **{name: arena.address + offset for name, offset in plan.offsets.items()}}
         places |= {name: fixed[state] for name, state in plan.aliases.items()}
-        self.tape = Tape(plan, kernels, places, arena.address + plan.arena)
+        self.tape = Tape.of(plan, kernels, places, arena.address + plan.arena)
         self.binding: dict[str, int] = {}
         self.inputs: dict[str, NDArray[np.generic]] = {}
         self.outputs: dict[str, NDArray[np.generic]] = {}
@@ -194,12 +196,11 @@ class _Ready:
     def bind(self, binding: Mapping[str, int]) -> None:
         """Take on these sizes; steps of decoding have the same ones again and again."""
         self.binding = dict(binding)
-        graph = self.tape.plan.graph
-        self.inputs = {name: self._view(name) for name in graph.inputs}
-        self.outputs = {name: self._view(name) for name in graph.outputs}
+        self.inputs = {name: self._view(name) for name in self.plan.graph.inputs}
+        self.outputs = {name: self._view(name) for name in self.plan.graph.outputs}
         self.tape.bind(binding)
 
     def _view(self, name: str) -> NDArray[np.generic]:
-        kind = self.tape.plan.graph.types[name]
+        kind = self.plan.graph.types[name]
         shape = tuple(dim.at(self.binding) for dim in kind.shape)
-        return self.arena.array(kind.dtype.numpy, shape, offset=self.tape.plan.offsets[name])
+        return self.arena.array(kind.dtype.numpy, shape, offset=self.plan.offsets[name])

@@ -39,7 +39,7 @@ def profile(
     """
     executor.run(binding, inputs)
     tape = executor.tape(binding)
-    kinds = [kind(launch) for launch in tape.plan.launches]
+    kinds = [kind(launch) for launch in executor.plan(binding).launches]
     found = []
     for each in dict.fromkeys(kinds):
         entries = tape.entries[[other == each for other in kinds]].copy()

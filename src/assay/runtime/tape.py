@@ -1,12 +1,12 @@
-"""A plan bound to memory: the words that the team's threads read."""
+"""Launches in memory: the words that the team's threads read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from assay.compiler.plan import Launch, Plan
+from assay.compiler.plan import Plan
 from assay.graph.dim import Dim
 from assay.kernels.call import word
 from assay.kernels.control import ENTRY_BYTES, LINE, ROWS
@@ -22,54 +22,54 @@ class Tape:
     Words that depend on symbols are written by `bind`, before each run.
     """
 
-    def __init__(
-        self, plan: Plan, kernels: Mapping[str, int], places: Mapping[str, int], scratch: int
-    ) -> None:
-        """`places` has every value's address, `scratch` is the address of thread 0's."""
-        self.plan = plan
-        length = len(plan.launches)
+    def __init__(self, launches: Sequence[tuple[int, Sequence[int | Dim], bool]]) -> None:
+        """Each is a kernel's address, the words after its work counter, whether a barrier comes before it."""
+        length = len(launches)
         raw = np.zeros((length + 1) * LINE // 8, np.int64)
         start = -raw.ctypes.data % LINE // 8
         self.counters: Words = raw[start : start + length * LINE // 8].reshape(length, LINE // 8)
-        self.entries: Words = np.zeros((length, ENTRY_BYTES // 8), np.int64)
-        words: list[int] = []
-        starts: list[int] = []
+        counters = range(self.counters.ctypes.data, self.counters.ctypes.data + length * LINE, LINE)
+        own = [(counter, *words) for counter, (_, words, _) in zip(counters, launches, strict=True)]
+        words = [each for line in own for each in line]
         symbolic: dict[Dim, list[int]] = {}
-        for index, launch in enumerate(plan.launches):
-            starts.append(len(words))
-            words.append(self.counters.ctypes.data + LINE * index)
-            for argument in launch.arguments:
-                if isinstance(argument, Dim):
-                    symbolic.setdefault(argument, []).append(len(words))
-                    words.append(0)
-                else:
-                    words += _fixed(argument, places, scratch, plan.scratch)
-        self.arguments: Words = np.array(words, np.int64)
-        self.entries[:, 0] = [kernels[launch.kernel] for launch in plan.launches]
-        self.entries[:, 1] = self.arguments.ctypes.data + 8 * np.array(starts, np.int64)
-        self.entries[:, 2] = [launch.barrier for launch in plan.launches]
+        for position, each in enumerate(words):
+            if isinstance(each, Dim):
+                symbolic.setdefault(each, []).append(position)
+        self.arguments: Words = np.array([0 if isinstance(each, Dim) else each for each in words], np.int64)
+        self.entries: Words = np.zeros((length, ENTRY_BYTES // 8), np.int64)
+        self.entries[:, 0] = [kernel for kernel, _, _ in launches]
+        self.entries[:, 1] = self.arguments.ctypes.data + 8 * np.cumsum([0, *map(len, own)])[:-1]
+        self.entries[:, 2] = [barrier for _, _, barrier in launches]
         self._symbolic = [(dim, np.array(positions)) for dim, positions in symbolic.items()]
         self.place = (self.entries.ctypes.data, length, self.counters.ctypes.data)
         """Addresses and length as Team.run takes them."""
         self.fault = 0
         """1 + the entry that the device said was the first with a fault in the last run; 0 for none."""
 
+    @classmethod
+    def of(cls, plan: Plan, kernels: Mapping[str, int], places: Mapping[str, int], scratch: int) -> Tape:
+        """A plan's. `places` has every value's address, `scratch` is the address of thread 0's."""
+
+        def words(argument: Argument) -> tuple[int | Dim, ...]:
+            if isinstance(argument, Address):
+                return (places[argument.name],)
+            if isinstance(argument, Scratch):
+                return scratch, plan.scratch
+            return (argument if isinstance(argument, Dim) else word(argument),)
+
+        launches = []
+        for launch in plan.launches:
+            own = [each for argument in launch.arguments for each in words(argument)]
+            launches.append((kernels[launch.kernel], own, launch.barrier))
+        return cls(launches)
+
     def bind(self, binding: Mapping[str, int]) -> None:
         """Write the words that depend on the symbols."""
         for dim, positions in self._symbolic:
             self.arguments[positions] = dim.at(binding)
 
-    def faulty(self) -> tuple[Launch, int]:
-        """The first launch of the last run that reported a value outside its dtype's range, and its first
-        such row.
+    def faulty(self) -> tuple[int, int] | None:
+        """The first launch of the last run that reported a fault, such as a value outside its dtype's range,
+        and its first such row.
         """
-        return self.plan.launches[self.fault - 1], ROWS - int(self.counters[self.fault - 1, 1])
-
-
-def _fixed(argument: Argument, places: Mapping[str, int], scratch: int, stride: int) -> tuple[int, ...]:
-    if isinstance(argument, Address):
-        return (places[argument.name],)
-    if isinstance(argument, Scratch):
-        return scratch, stride
-    assert isinstance(argument, int | float)
-    return (word(argument),)
+        return (self.fault - 1, ROWS - int(self.counters[self.fault - 1, 1])) if self.fault else None

@@ -34,10 +34,6 @@ class FreeRanges:
         return iter(self._ranges)
 
     @property
-    def nbytes(self) -> int:
-        return sum(free.nbytes for free in self._ranges)
-
-    @property
     def largest(self) -> int:
         return max((free.nbytes for free in self._ranges), default=0)
 
