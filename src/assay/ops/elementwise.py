@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from assay.ops.registry import define
 from assay.tensor.dtype import F32
 
 
-def _alone(site: op.Site) -> Sequence[op.Argument]:
+def _alone(site: op.Site) -> tuple[op.Argument, ...]:
     ports = tuple(port.name for port in site.operator.inputs)
     return chain.arguments(site.outputs[0].shape, [chain.link(site, ports, "y")])
 

@@ -188,8 +188,7 @@ class Site:
 
     def dtype(self, port: str) -> DType:
         """That of an input."""
-        ports = [each.name for each in self.operator.inputs]
-        return self.inputs[ports.index(port)].dtype
+        return self.inputs[self.operator.ports.index(port)].dtype
 
     def argument(self, word: str) -> Argument:
         """What a word of `Kernel.arguments` stands for."""

@@ -97,15 +97,10 @@ def _examine(
         errors += broken
     site = None
     if not errors and len(kinds) == len(operator.inputs):
-        outputs = tuple(
-            ValueType(
-                kinds[port.like].dtype if port.like else port.dtypes[0],
-                shape_of(port.dims, binding, integers),
-            )
-            for port in operator.outputs
-        )
-        inputs = tuple(kinds.values())
-        site = Site(operator, inputs, outputs, binding.dims, attributes, binding.rest)
+        dtypes = (kinds[port.like].dtype if port.like else port.dtypes[0] for port in operator.outputs)
+        made = (shape_of(port.dims, binding, integers) for port in operator.outputs)
+        outputs = tuple(map(ValueType, dtypes, made))
+        site = Site(operator, tuple(kinds.values()), outputs, binding.dims, attributes, binding.rest)
         errors += _relations(site)
     for found in errors:
         found.hint = found.hint or f"assay contract {operator.name}"

@@ -34,10 +34,8 @@ class Layout:
     """Elements of memory, padding included."""
 
     def __post_init__(self) -> None:
-        axes, strides, size = self._place()
-        object.__setattr__(self, "axes", axes)
-        object.__setattr__(self, "strides", strides)
-        object.__setattr__(self, "size", size)
+        for name, value in zip(("axes", "strides", "size"), self._place(), strict=True):
+            object.__setattr__(self, name, value)
 
     def _place(self) -> tuple[Shape, Shape, int]:
         """(axes, strides, size) of this kind of layout."""

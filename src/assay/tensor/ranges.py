@@ -39,14 +39,13 @@ class FreeRanges:
 
     def take(self, nbytes: int, alignment: int) -> int | None:
         """The aligned start of `nbytes` from the smallest range that fits (the lowest of equals), or None."""
-        fitting = [
-            free for free in self._ranges if -(-free.start // alignment) * alignment + nbytes <= free.end
-        ]
+        starts = (-(-free.start // alignment) * alignment for free in self._ranges)
+        pairs = enumerate(zip(self._ranges, starts, strict=True))
+        fitting = [(free.nbytes, at, start) for at, (free, start) in pairs if start + nbytes <= free.end]
         if not fitting:
             return None
-        free = min(fitting, key=lambda free: free.nbytes)
-        start = -(-free.start // alignment) * alignment
-        at = self._index(free.start)
+        _, at, start = min(fitting)
+        free = self._ranges[at]
         sides = ((free.start, start), (start + nbytes, free.end))
         self._ranges[at : at + 1] = [Range(a, b, min(free.touched, b - a)) for a, b in sides if a < b]
         return start
