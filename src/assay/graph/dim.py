@@ -29,7 +29,9 @@ class Dim:
     @property
     def constant(self) -> int | None:
         """The integer, or None when a symbol is left."""
-        return None if self.symbols else self.at({})
+        if len(self.terms) > 1 or (self.terms and self.terms[0][0]):
+            return None
+        return self.terms[0][1] if self.terms else 0
 
     @property
     def symbols(self) -> frozenset[str]:
