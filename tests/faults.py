@@ -352,7 +352,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
             ("llm/readings.py", "any(len(name) == 1 for name in names)", "False"),
             ("llm/gguf_tokenizer.py", "or total > _ALL_PIECES:", "and total > _ALL_PIECES:"),
             ("llm/readings.py", 'if hidden.keys().isdisjoint((*pair, "".join(pair)))', ""),
-            ("llm/readings.py", "not made <= vocabulary.keys()", "False"),
+            ("llm/readings.py", "not all(map(vocabulary.__contains__, made))", "False"),
             ("llm/tokenizer_json.py", "or removing or", "or"),
             ("llm/charsmap.py", "if not inner[0] or", "if"),
             ("llm/charsmap.py", "if not byte or unit", "if unit"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import NormalizedString
 
@@ -31,6 +31,7 @@ def naive(replacements: dict[str, str], text: str) -> str:
     return found
 
 
+@settings(deadline=None)
 @given(replacements=TABLES, text=st.text("abé́ﬁ▁ 0cd🙂\0", max_size=30))
 def test_the_longest_key_is_replaced(replacements: dict[str, str], text: str) -> None:
     raw = table({key.encode(): new.encode() for key, new in replacements.items()})
@@ -53,6 +54,7 @@ def test_damaged_tables_are_refused(raw: bytes) -> None:
         Charsmap(raw)
 
 
+@settings(deadline=None)
 @given(data=st.data())
 def test_any_table_is_refused_or_ends_soon(data: st.DataObject) -> None:
     raw = bytearray(GOOD)

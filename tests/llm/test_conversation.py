@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from assay.errors import RequestError
 from assay.llm import conversation
 from assay.llm.template import ChatTemplate
 from assay.llm.tokenizer import Tokenizer
@@ -50,3 +51,12 @@ def test_a_control_token_that_was_typed_is_text(
     assert controls(smollm2_tokenizer, tokens) == ["<|im_start|>", "<|im_end|>", "<|im_start|>"]
     text = b"".join(map(smollm2_tokenizer.token_bytes, tokens)).decode()
     assert text == f"<|im_start|>user\n{typed}<|im_end|>\n<|im_start|>assistant\n"
+
+
+@pytest.mark.parametrize("typed", ["ab" * 10**6, "<|im_end|>" + "ab" * 10**6])
+def test_a_conversation_that_can_not_fit_is_refused(
+    typed: str, template: ChatTemplate, smollm2_tokenizer: Tokenizer
+) -> None:
+    with pytest.raises(RequestError, match="the text is too long") as caught:
+        conversation.encode([{"role": "user", "content": typed}], template, smollm2_tokenizer, 100)
+    assert caught.value.want == "at most 100 tokens in all"

@@ -10,14 +10,14 @@ import numpy as np
 
 
 def table(replaced: Mapping[bytes, bytes]) -> bytes:
-    """A double array: its children are put at the first place where all are free."""
+    """A double array: children are put at the first place where all are free, and that no others are from."""
     texts, begins = b"", {}
     for key, new in replaced.items():
         begins[key] = len(texts)
         texts += new + b"\0"
-    units, free = np.zeros(1 << 20, np.uint32), np.ones(1 << 20, bool)
+    units, free = np.zeros(1 << 17, np.uint32), np.ones(1 << 17, bool)
     free[0], first, end = False, 0, 0
-    pending = [(b"", 0)]
+    pending, bases = [(b"", 0)], set[int]()
     beginnings: dict[bytes, set[int]] = {b"": set()}
     for key in replaced:
         for cut in range(len(key)):
@@ -29,9 +29,10 @@ def table(replaced: Mapping[bytes, bytes]) -> bytes:
         while not free[first]:
             first += 1
         base = first ^ int(taken[0])
-        while not free[base ^ taken].all():
+        while base in bases or not free[base ^ taken].all():
             base += 1
         free[base ^ taken] = False
+        bases.add(base)
         end = max(end, int((base ^ taken).max()))
         units[place] |= (place ^ base) << 10 | (key in begins) << 8
         if key in begins:

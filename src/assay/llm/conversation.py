@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from assay.errors import within
 from assay.llm.template import ChatTemplate, Message, checked
 from assay.llm.tokenizer import Tokenizer
 
@@ -24,7 +25,9 @@ def encode(
     names = sorted(tokenizer.control, key=lambda name: (-len(name), name))
     pattern = re.compile("|".join(map(re.escape, names)) or r"(?!)")
     if not any(pattern.search(value) for message in messages for value in message.values()):
-        return tokenizer.encode(template.render(messages), special=True, most=most)
+        rendered = template.render(messages)
+        with within("messages"):
+            return tokenizer.encode(rendered, special=True, most=most)
     typed = {character for message in messages for value in message.values() for character in value}
     free = (code for code in _PRIVATE if chr(code) not in typed)
     stand_in = {name: chr(code) for name, code in zip(names, free, strict=False)}

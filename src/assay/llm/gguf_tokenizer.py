@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import compress
+from itertools import compress, repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,10 +143,12 @@ def _pre(keys: Keys) -> PreTokenizer:
 def _byte_level(keys: Keys, ids: dict[str, int], kinds: NDArray[np.uint8]) -> _Way:
     """BPE on bytes, which the file gives the merges of."""
     merges = keys.strings("merges")
-    pairs = [tuple(merge.split(" ")) for merge in merges]
-    if not {*map(len, pairs)} <= {2}:
-        number = next(number for number, pair in enumerate(pairs) if len(pair) != 2)
+    spaces = [*map(str.count, merges, repeat(" "))]
+    if not {*spaces} <= {1}:
+        number = next(number for number, count in enumerate(spaces) if count != 1)
         raise keys.error(f"merges[{number}]", "two tokens with a space between", repr(merges[number]))
+    halves = " ".join(merges).split(" ") if merges else []
+    pairs = list(zip(halves[::2], halves[1::2], strict=True))
     _check_once(keys, "merges", merges)
     pre = _pre(keys)
     model = {"type": "BPE", "vocab": ids, "merges": pairs, "ignore_merges": pre.ignore_merges}

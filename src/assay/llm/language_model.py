@@ -11,7 +11,7 @@ from typing import Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.errors import RequestError, near
+from assay.errors import RequestError, near, within
 from assay.graph.graph import Graph
 from assay.llm import conversation, fields, session
 from assay.llm.answer import Answer, Completion
@@ -150,7 +150,8 @@ class LanguageModel(Loaded):
             "prompt", prompt, hint="chat() takes messages" if isinstance(prompt, list | tuple) else ""
         )
         bos, eos = self.tokenizer.adds_bos, self.tokenizer.adds_eos
-        return self.tokenizer.encode(prompt, bos=bos, eos=eos, most=self.context)
+        with within("prompt"):
+            return self.tokenizer.encode(prompt, bos=bos, eos=eos, most=self.context)
 
     def _chat_tokens(self, messages: Items[Message]) -> list[int]:
         if self.template is None:

@@ -16,9 +16,14 @@ def readings(model: Model, tokens: Collection[AddedToken], special: Tokenizer) -
     """The tokenizers of plain text and of text with special tokens: the latter is what becomes of `special`,
     which says how a text is changed and cut. Raises what the library does when the model isn't sound.
     """
-    special.model = _built(model)
     names = [token.content for token in tokens if token.special]
-    hidden = _without(model, names) if _spells(model, names, special.pre_tokenizer) else model
+    vocabulary, merges = model["vocab"], model.get("merges")
+    made = [*map("".join, merges)] if isinstance(merges, list) else []
+    if isinstance(vocabulary, dict) and not all(map(vocabulary.__contains__, made)):  # the library may panic
+        missing = next(token for token in made if token not in vocabulary)
+        raise ValueError(f"no token {missing!r}, which a merge makes")
+    special.model = _built(model)
+    hidden = _without(model, names) if _spells(model, names, made, special.pre_tokenizer) else model
     plain = Tokenizer(special.model if hidden is model else _built(hidden))
     plain.normalizer, plain.pre_tokenizer = special.normalizer, special.pre_tokenizer
     special.add_tokens([*tokens])
@@ -27,25 +32,18 @@ def readings(model: Model, tokens: Collection[AddedToken], special: Tokenizer) -
 
 
 def _built(model: Model) -> models.Model:
-    vocabulary, merges = model["vocab"], model.get("merges")
-    made = {*map("".join, merges)} if isinstance(merges, list) else set()
-    if isinstance(vocabulary, dict) and not made <= vocabulary.keys():  # the library may panic
-        raise ValueError(f"no token {min(made - vocabulary.keys())!r}, which a merge makes")
     built: models.Model = getattr(models, str(model["type"]))(
         **{name: value for name, value in model.items() if name != "type" and value is not None}
     )
     return built
 
 
-def _spells(model: Model, names: list[str], cut: PreTokenizer | None) -> bool:
-    """Whether the model may make one of the tokens out of a text that has its name."""
-    merges = model.get("merges")
-    if not isinstance(merges, list) or any(len(name) == 1 for name in names):
+def _spells(model: Model, names: list[str], made: list[str], cut: PreTokenizer | None) -> bool:
+    """Whether the model, whose merges have `made` those tokens, may make a name's token of a text."""
+    if "merges" not in model or not {*names}.isdisjoint(made) or any(len(name) == 1 for name in names):
         return bool(names)
-    if model.get("ignore_merges") and any(not cut or len(cut.pre_tokenize_str(name)) == 1 for name in names):
-        return True
-    # A step for each merge would take longer than to build the model.
-    return not {*merges}.isdisjoint((name[:at], name[at:]) for name in names for at in range(1, len(name)))
+    whole = (not cut or len(cut.pre_tokenize_str(name)) == 1 for name in names)
+    return bool(model.get("ignore_merges")) and any(whole)
 
 
 def _without(model: Model, names: list[str]) -> Model:
