@@ -15,7 +15,7 @@ import pytest
 
 from assay.kernels import target
 from assay.kernels.cache import objects
-from assay.kernels.names import symbol_of
+from assay.kernels.digest import symbol_of
 from assay.kernels.panels import FORMATS
 from assay.ops import registry
 from every_op.elf import symbols

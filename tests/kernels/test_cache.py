@@ -222,6 +222,29 @@ def test_an_object_that_another_process_deletes_is_compiled_again(
     assert deleted and all(file.exists() for file in deleted)
 
 
+@pytest.mark.parametrize("spoil", ["a folder", "refused", "damaged, and can't be deleted"])
+def test_an_object_that_cannot_be_read_is_named(
+    spoil: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path))
+    (file,) = cache.paths(["norm.rms_norm"], target.current()).values()
+
+    def refused(path: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    if spoil == "a folder":
+        file.mkdir()
+    else:
+        file.write_bytes(b"")
+        monkeypatch.setattr(Path, "read_bytes" if spoil == "refused" else "unlink", refused)
+        monkeypatch.setattr(cache, "paths", lambda names, _: dict.fromkeys(names, file))
+    monkeypatch.setattr(cache, "_loaded", {})
+    with pytest.raises(HardwareFault) as fault:
+        cache.addresses(["norm.rms_norm"])
+    assert fault.value.place == str(file) and fault.value.hint.startswith("delete it")
+    assert fault.value.got == ("Is a directory" if spoil == "a folder" else "Permission denied")
+
+
 def test_a_folder_that_can_only_be_read_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in an image that was filled when it was built; there a file's time can't be set."""
     monkeypatch.setenv("ASSAY_CACHE", str(tmp_path))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from assay.kernels.share import fault
-from assay.simd.memory import fetch_add, get_i64
+from assay.simd.atomics import fetch_add
+from assay.simd.memory import get_i64
 
 
 def count(args, tid, nthreads):

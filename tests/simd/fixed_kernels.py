@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from assay.simd.fixed import add_fixed, fixed, lane_bits, lowest_bit, no_fixed, sum_fixed
+from assay.simd.fixed import add_fixed, fixed, lane_bits, no_fixed, sum_fixed
+from assay.simd.mathf import highest_bit, lowest_bit
 from assay.simd.memory import get_f32, get_i64, load, put_i64
 from assay.simd.vector import splat
 
@@ -19,7 +20,8 @@ def sums(args, tid, nthreads):
 
 
 def positives(args, tid, nthreads):
-    """(x, bits, lowest): which of 16 floats are above 0, and the first of them."""
+    """(x, bits, ends): which of 16 floats are above 0, and the first and the last of them."""
     mask = lane_bits(load(get_i64(args + 8)) > splat(0.0))
     put_i64(get_i64(args + 16), mask)
     put_i64(get_i64(args + 24), lowest_bit(mask))
+    put_i64(get_i64(args + 24) + 8, highest_bit(mask))

@@ -32,7 +32,7 @@ def test_lanes_of_a_mask() -> None:
     for _ in range(50):
         x = RNG.normal(0, 1, 16).astype(np.float32)
         x[RNG.integers(16)] = 1
-        mask, lowest = np.zeros(1, np.int64), np.zeros(1, np.int64)
-        call("simd.fixed_kernels:positives", x, mask, lowest)
+        mask, ends = np.zeros(1, np.int64), np.zeros(2, np.int64)
+        call("simd.fixed_kernels:positives", x, mask, ends)
         assert mask[0] == sum(1 << lane for lane in range(16) if x[lane] > 0)
-        assert lowest[0] == np.flatnonzero(x > 0)[0]
+        assert ends.tolist() == np.flatnonzero(x > 0)[[0, -1]].tolist()

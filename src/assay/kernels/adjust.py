@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from assay.kernels.sample import load_row
 from assay.kernels.share import first_row
 from assay.simd.device import device
-from assay.simd.memory import get_f32, get_i32, store, store_part, words
+from assay.simd.memory import get_f32, get_i32, load_row, store_row, words
 from assay.simd.vector import bits, convert_f32, select, splat, splat_i32
 
 
@@ -22,15 +21,11 @@ def adjust(args, tid, nthreads):
         repetition, presence = splat(get_f32(of)), splat(get_f32(of + 4))
         frequency = splat(get_f32(of + 8))
         for i in range(0, n, 16):
-            at = row + 4 * i
-            v, bias = load_row(x, i, n, 0.0), load_row(biases + row, i, n, 0.0)
-            count = bits(load_row(counts + row, i, n, 0.0))
+            v, bias = load_row(x, i, n), load_row(biases + row, i, n)
+            count = bits(load_row(counts + row, i, n))
             v = penalised(v, count, repetition, presence, frequency)
             v = select((bias == splat(-np.inf)) & (v == v), bias, v + bias)
-            if i + 16 <= n:
-                store(adjusted + at, v)
-            else:
-                store_part(adjusted + at, v, n - i)
+            store_row(adjusted + row, i, n, v)
 
 
 @device

@@ -18,7 +18,7 @@ from assay.kernels.share import take
 from assay.kernels.sizes import PAGE, SUPER, TOKENS
 from assay.simd.device import device
 from assay.simd.mathf import exp, tanh
-from assay.simd.memory import as_f32, get_f32, get_i32, load, load_f16, put_f32, store, words
+from assay.simd.memory import as_f32, f16_at, f32_at, get_f32, get_i32, load, load_f16, put_f32, store, words
 from assay.simd.vector import fma, lane_numbers, select, splat, splat_i32, tree_max, tree_sum
 
 NOTHING = np.float32(-np.inf)
@@ -70,8 +70,8 @@ def fold(state, output, result, o, d, fresh):
 
 
 @device
-def softmax(scores, low, high, filled):
-    """Scores[filled] to exp(s − m) for keys low ≤ j < high and 0 elsewhere; (m, Σ)."""
+def softmax(scores, low, high, filled, state):
+    """Scores[filled] to exp(s − m) for keys low ≤ j < high and 0 elsewhere; m and Σ to the state."""
     top = splat(NOTHING)
     for i in range(0, filled, 16):
         number = lane_numbers() + splat_i32(i)
@@ -87,7 +87,8 @@ def softmax(scores, low, high, filled):
         p = select(seen, exp(load(scores + 4 * i) - splat(m)), splat(0.0))
         store(scores + 4 * i, p)
         total = total + p
-    return m, tree_sum(total)
+    put_f32(state, m)
+    put_f32(state + 4, tree_sum(total))
 
 
 def _kernel(load_cache, tile_loader: ftile.Loader, size: int):
@@ -131,6 +132,7 @@ def _kernel(load_cache, tile_loader: ftile.Loader, size: int):
         outer = inner + 4 * rows * d
         inner_state = outer + 4 * rows * d
         outer_state = inner_state + 8 * rows
+        block_state = outer_state + 8 * rows
         for row in range(rows):
             source = q + 4 * d * (heads * (first + row // group) + group * kv_head + row % group)
             for i in range(0, d, 16):
@@ -158,13 +160,7 @@ def _kernel(load_cache, tile_loader: ftile.Loader, size: int):
                 position = max(past + row // group, all_keys - 1)
                 high = min(PAGE, position + 1 - here)
                 low = max(0, position + 1 - window - here) if window > 0 else 0
-                if low < high:
-                    m, total = softmax(scores + 4 * PAGE * row, low, high, filled)
-                    put_f32(inner_state + 8 * rows * 2 + 8 * row, m)
-                    put_f32(inner_state + 8 * rows * 2 + 8 * row + 4, total)
-                else:
-                    for i in range(0, PAGE, 16):
-                        store(scores + 4 * (PAGE * row + i), splat(0.0))
+                softmax(scores + 4 * PAGE * row, low, high, filled, block_state + 8 * row)
             if rows <= FEW:
                 straight(scores, page_values, filled, d, block, rows, PAGE, d)
             else:
@@ -182,7 +178,7 @@ def _kernel(load_cache, tile_loader: ftile.Loader, size: int):
                     store(output + 4 * i, load(output + 4 * i) + splat(0.0))
                 first_of_super = page == max(page // (SUPER // PAGE) * (SUPER // PAGE), seen_from // PAGE)
                 state, folded = inner_state + 8 * row, inner + 4 * d * row
-                fold(state, folded, inner_state + 8 * rows * 2 + 8 * row, output, d, first_of_super)
+                fold(state, folded, block_state + 8 * row, output, d, first_of_super)
                 last_of_super = (page + 1) % (SUPER // PAGE) == 0 or here + PAGE > position
                 if last_of_super:
                     first_super = here // SUPER == seen_from // SUPER
@@ -214,5 +210,5 @@ def _kernel(load_cache, tile_loader: ftile.Loader, size: int):
     return kernel
 
 
-float16 = _kernel(load_f16, ftile.load_f16, 2)
-float32 = _kernel(load, ftile.load_f32, 4)
+float16 = _kernel(load_f16, f16_at, 2)
+float32 = _kernel(load, f32_at, 4)

@@ -18,15 +18,12 @@ from typing import Protocol
 
 from assay import settings
 from assay.errors import KernelBuildError
-from assay.kernels.digest import Sources
-from assay.kernels.names import module_of, object_of, symbol_of
+from assay.kernels.digest import Sources, module_of, object_of, symbol_of
 from assay.kernels.target import Target
 
 # Calls go through the object's table of addresses: what llvmlite's memory manager counts before it reserves
 # memory on x86-64, unlike the stubs of direct calls.
 _CALLS_BY_TABLE = '\n!llvm.module.flags = !{!900001}\n!900001 = !{i32 7, !"RtLibUseGOT", i32 1}\n'
-
-
 SEAL = hashlib.sha256().digest_size
 
 
@@ -61,34 +58,20 @@ def optimised(name: str) -> tuple[Machine, object]:
     signature = types.void(types.int64, types.int64, types.int64)
     compiled = cfunc(signature, nopython=True, error_model="numpy", boundscheck=False, _nrt=False)(function)
     parsed = llvm.parse_assembly(compiled._library.get_llvm_str() + _CALLS_BY_TABLE)
-    for other in parsed.functions:
+    for other in (*parsed.functions, *parsed.global_variables):
         if not other.is_declaration and other.name != compiled.native_name:
             other.linkage = "internal"
-    for variable in parsed.global_variables:
-        if not variable.is_declaration:
-            variable.linkage = "internal"
     exported = parsed.get_function(compiled.native_name)
     exported.name = symbol_of(name)
     exported.linkage = "external"
     codegen = cpu_target.target_context.codegen()
     machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
-        cpu=codegen._get_host_cpu_name(),
-        features=codegen._tm_features,
-        opt=3,
-        reloc="pic",
-        codemodel="small",
-        jit=False,
+        codegen._get_host_cpu_name(), codegen._tm_features, opt=3, reloc="pic", codemodel="small"
     )
     options = llvm.PipelineTuningOptions(speed_level=3)
     passes = llvm.create_pass_builder(machine, options)
     passes.getModulePassManager().run(parsed, passes)
     return machine, parsed
-
-
-def compile_kernel(name: str) -> bytes:
-    """The object file of the kernel `name`."""
-    machine, module = optimised(name)
-    return machine.emit_object(module)
 
 
 def write_object(name: str, path: Path, content: bytes) -> None:
@@ -126,7 +109,8 @@ def write_whole(path: Path, content: bytes) -> None:
 def main() -> None:
     for line in sys.stdin:
         name, _, path = line.rstrip("\n").partition("\t")
-        write_object(name, Path(path), compile_kernel(name))
+        machine, module = optimised(name)
+        write_object(name, Path(path), machine.emit_object(module))
         print(name, flush=True)
 
 

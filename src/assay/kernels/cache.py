@@ -17,20 +17,18 @@ import sys
 import tempfile
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import util
+from itertools import count
 from pathlib import Path
-from typing import Protocol
 
 from assay import settings
 from assay.errors import HardwareFault, KernelBuildError
 from assay.kernels import build
 from assay.kernels import target as targets
-from assay.kernels.digest import Sources
-from assay.kernels.names import object_of, symbol_of
+from assay.kernels.digest import Sources, object_of, symbol_of
 
 Progress = Callable[[int, int, str], None]
 """Called with (kernels ready, kernels wanted, name of the newest): at the start too, with no name."""
@@ -44,18 +42,16 @@ _loaded: dict[tuple[Path, str], int] = {}
 
 @cache
 def _compiler() -> bytes:
-    """What says which compiler there is."""
-    return b" ".join((_version("numba"), _version("llvmlite"), platform.python_version().encode()))
-
-
-def _version(package: str) -> bytes:
-    """What says which version of a package is installed; to import it, or to ask importlib.metadata, takes
-    much longer.
+    """What says which compiler there is. To import its packages, or to ask importlib.metadata for their
+    versions, takes much longer.
     """
-    spec = util.find_spec(package)
-    if spec is None or spec.origin is None:
-        raise KernelBuildError(f"{package} is not installed", hint=f"pip install {package}")
-    return Path(spec.origin).with_name("_version.py").read_bytes()
+    said = [platform.python_version().encode()]
+    for package in ("numba", "llvmlite"):
+        spec = util.find_spec(package)
+        if spec is None or spec.origin is None:
+            raise KernelBuildError(f"{package} is not installed", hint=f"pip install {package}")
+        said.append(Path(spec.origin).with_name("_version.py").read_bytes())
+    return b" ".join(said)
 
 
 def folder(target: targets.Target) -> Path:
@@ -108,11 +104,8 @@ def addresses(names: Iterable[str], progress: Progress | None = None) -> dict[st
     with _lock:
         new = [name for name in wanted if (place, name) not in _loaded]
         if new:
-            engine = _engine()
-            for code in _read(new, target, progress):
-                engine.add_object_file(code)
-            for name in new:
-                _loaded[place, name] = engine.get_function_address(symbol_of(name))
+            found = _linker()(_read(new, target, progress), map(symbol_of, new))
+            _loaded.update({(place, name): address for name, address in zip(new, found, strict=True)})
         return {name: _loaded[place, name] for name in wanted}
 
 
@@ -123,25 +116,30 @@ def _read(names: Sequence[str], target: targets.Target, progress: Progress | Non
     from llvmlite.binding import ObjectFileRef
 
     while True:
-        codes = []
-        for file in objects(names, target, progress).values():
-            with suppress(FileNotFoundError):
-                code = build.unsealed(file.read_bytes())
-                if code is None:
-                    file.unlink()
-                else:
-                    codes.append(ObjectFileRef.from_data(code))
+        codes = [code for file in objects(names, target, progress).values() if (code := _code(file))]
         if len(codes) == len(names):
-            return codes
+            return [ObjectFileRef.from_data(code) for code in codes]
+
+
+def _code(file: Path) -> bytes | None:
+    """An object's code; None if another process has deleted it, or if it is damaged: then it is deleted."""
+    try:
+        code = build.unsealed(file.read_bytes())
+        if code is None:
+            file.unlink()
+        return code
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        rule, hint = "a compiled kernel can't be read", "delete it, and it will be compiled again"
+        raise HardwareFault(rule, place=str(file), got=error.strerror or str(error), hint=hint) from error
 
 
 def _use(file: Path) -> bool:
     """Whether the object is there. Its time says when it was used last."""
-    try:
+    with suppress(OSError):  # It isn't there, or the folder is only to be read.
         os.utime(file)
-    except OSError:  # It isn't there, or the folder is only to be read.
-        return file.exists()
-    return True
+    return file.exists()
 
 
 def _prune(kernels: Path, oldest: float) -> None:
@@ -153,16 +151,9 @@ def _prune(kernels: Path, oldest: float) -> None:
                 path.unlink()
 
 
-class _Linker(Protocol):
-    """What is used of llvmlite's execution engine."""
-
-    def add_object_file(self, code: object) -> None: ...
-
-    def get_function_address(self, symbol: str) -> int: ...
-
-
 @cache
-def _engine() -> _Linker:
+def _linker() -> Callable[[Iterable[object], Iterable[str]], list[int]]:
+    """The function that links objects into this process, and says where symbols are."""
     from llvmlite import binding as llvm
 
     llvm.initialize_native_target()
@@ -170,8 +161,14 @@ def _engine() -> _Linker:
     machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(jit=True)
     # llvmlite's memory manager keeps the sections of one object together. LLVM's own may put them on either
     # side of a pool's addresses, farther apart than 32 bits reach, and then ends the process.
-    linker: _Linker = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine, use_lmm=True)
-    return linker
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine, use_lmm=True)
+
+    def link(objects: Iterable[object], symbols: Iterable[str]) -> list[int]:
+        for each in objects:
+            engine.add_object_file(each)
+        return [engine.get_function_address(symbol) for symbol in symbols]
+
+    return link
 
 
 def _build(
@@ -179,46 +176,41 @@ def _build(
 ) -> None:
     """Compile `missing` in as many child processes as there are processors."""
     # The long ones first, so that the processes end together; a long source is a good guess.
-    queue = deque(sorted(missing, key=Sources().size, reverse=True))
+    names = iter(sorted(missing, key=Sources().size, reverse=True))
+    ready = count(wanted - len(missing))
     failures: list[str] = []
-    ready = wanted - len(missing)
-    report = threading.Lock()
-    if progress:
-        progress(ready, wanted, "")
+    one_at_a_time = threading.Lock()
+
+    def tell(name: str) -> None:
+        with one_at_a_time:
+            if progress:
+                progress(next(ready), wanted, name)
 
     def work() -> None:
-        nonlocal ready
         # -P: a file numba.py in the current folder is not what is meant.
-        command = [sys.executable, "-P", "-m", "assay.kernels.build"]
-        environment, pipe = build.environment(target), subprocess.PIPE
+        command, pipe = [sys.executable, "-P", "-m", "assay.kernels.build"], subprocess.PIPE
+        environment = build.environment(target)
         # A pipe would fill up and stop the child, as nobody reads it before the end.
         with (
+            suppress(BrokenPipeError),
             tempfile.TemporaryFile("w+") as said,
             subprocess.Popen(
                 command, env=environment, stdin=pipe, stdout=pipe, stderr=said, text=True
             ) as child,
         ):
             assert child.stdin and child.stdout
-            try:
-                while queue and not failures:
-                    name = queue.popleft()
-                    child.stdin.write(f"{name}\t{missing[name]}\n")
-                    child.stdin.flush()
-                    if child.stdout.readline().strip() != name:
-                        child.stdin.close()
-                        child.wait()
-                        said.seek(0)
-                        failures.append(f"{name}: {said.read().strip()}")
-                        return
-                    with report:
-                        ready += 1
-                        if progress:
-                            progress(ready, wanted, name)
-            except (IndexError, BrokenPipeError):
-                return
-            finally:
-                child.stdin.close()
+            for name in names:
+                print(name, missing[name], sep="\t", file=child.stdin, flush=True)
+                if child.stdout.readline().strip() != name:
+                    child.stdin.close()
+                    child.wait()
+                    said.seek(0)
+                    failures.append(f"{name}: {said.read().strip()}")
+                if failures:
+                    return
+                tell(name)
 
+    tell("")
     workers = [threading.Thread(target=work) for _ in range(min(len(missing), os.cpu_count() or 1))]
     for worker in workers:
         worker.start()

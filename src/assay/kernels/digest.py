@@ -1,4 +1,5 @@
-"""Which sources a kernel's machine code is made of, and their digest.
+"""Which sources a kernel's machine code is made of, and their digest; and what a kernel's name says:
+`norm.rms_norm` is in assay.kernels.norm, `package.module:function` is a user's own.
 
 A kernel depends on its own module and on the modules of its own package and of Assay that it imports, and so
 on: read from the import statements, wherever they stand, without importing anything. All of simd/ and the
@@ -18,11 +19,9 @@ from functools import cache, cached_property
 from importlib import util
 from pathlib import Path
 
-from assay.kernels.names import module_of
-
 _PACKAGE = Path(__file__).parent.parent
-_IMPORTED = re.compile(r"import (\([^)]*\)|[^\n#]*)")
-"""What follows `import` in a statement."""
+_IMPORT = re.compile(r"\n *(?:from (\S+) )?import (\([^)]*\)|[^\n#]*)")
+"""A statement, and of what follows `from` and `import` in it."""
 _NAME = re.compile(r"[\w.]+")
 Imports = Iterable[tuple[str, tuple[str, ...]]]
 """Modules as a statement names them, each with the names that are taken from it."""
@@ -53,21 +52,38 @@ class Source:
         return ".".join(filter(None, [*above, name[level:]]))
 
 
+def module_of(name: str) -> tuple[str, str]:
+    """The importable module and the attribute in it."""
+    if ":" in name:
+        module, _, attribute = name.partition(":")
+        return module, attribute
+    module, _, attribute = name.rpartition(".")
+    return f"assay.kernels.{module}", attribute
+
+
+def object_of(name: str, digest: str) -> str:
+    """The name of the kernel's object file, when its sources have this digest."""
+    return f"{name.replace(':', '.')}-{digest}.o"
+
+
+def symbol_of(name: str) -> str:
+    """The exported symbol in the kernel's object file."""
+    return "assay_" + re.sub(r"\W", "_", name)
+
+
 class Sources:
     """The sources as they are now: each file is looked at once."""
 
     def __init__(self) -> None:
         self._found: dict[str, Source | None] = {}
         self._digests: dict[str, str] = {}
-        self._always = _always()
-        self._lines = [source.line for name in self._always if (source := self._find(name))]
+        self._always = {name: self._find(name) for name in _always()}
 
     def digest(self, kernel: str) -> str:
         """24 hex digits of all sources that the kernel's machine code is made of."""
         module = module_of(kernel)[0]
         if module not in self._digests:
-            lines = [source.line for _, source in sorted(self._used(module).items()) if source]
-            text = "".join(self._lines + lines)
+            text = "".join(source.line for _, source in sorted(self._used(module).items()) if source)
             self._digests[module] = hashlib.sha256(text.encode()).hexdigest()[:24]
         return self._digests[module]
 
@@ -77,13 +93,12 @@ class Sources:
         return len(source.text) if source else 0
 
     def _used(self, module: str) -> dict[str, Source | None]:
-        """The module and what it imports, but for the modules that count always."""
-        packages = {"assay", top(module)}
-        used: dict[str, Source | None] = {}
+        """The module, what it imports, and what counts always."""
+        packages, used = {"assay", top(module)}, self._always.copy()
         left = [module]
         while left:
             name = left.pop()
-            if name in used or name in self._always or top(name) not in packages:
+            if name in used or top(name) not in packages:
                 continue
             source = used[name] = self._find(name)
             for base, names in source.imports if source else ():
@@ -106,7 +121,7 @@ def top(module: str) -> str:
 
 def _always() -> tuple[str, ...]:
     simd = sorted(path.stem for path in (_PACKAGE / "simd").iterdir() if path.suffix == ".py")
-    return "assay.kernels.build", "assay.kernels.names", *(f"assay.simd.{name}" for name in simd)
+    return "assay.kernels.build", "assay.kernels.digest", *(f"assay.simd.{name}" for name in simd)
 
 
 def _find(module: str) -> Source | None:
@@ -153,9 +168,6 @@ def of_lines(text: str) -> Imports:
     """The same of a module in this house's style, where a statement has lines of its own, and perhaps more.
     It takes a hundredth of the time, and every start has to wait for it.
     """
-    for match in _IMPORTED.finditer(text):
-        before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()].strip()
-        if before.startswith("from "):
-            yield before.removeprefix("from ").strip(), tuple(_NAME.findall(match[1]))
-        elif not before:
-            yield from ((name, ()) for name in _NAME.findall(match[1]))
+    for base, names in _IMPORT.findall(f"\n{text}"):
+        found = tuple(_NAME.findall(names))
+        yield from [(base, found)] if base else ((name, ()) for name in found)

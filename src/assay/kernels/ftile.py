@@ -11,29 +11,13 @@ from collections.abc import Callable
 from llvmlite import ir
 from numba.core import types
 
-from assay.simd.memory import brain_to_float, half_to_float, load_at, store_at
-from assay.simd.target import has_avx2, has_vnni
-from assay.simd.vector import F32, I16, I64, call, constant, instruction, least, spread
+from assay.kernels.lanes import lanes
+from assay.simd.emit import F32, I64, constant, fused, instruction, least, load_at, loop, spread, store_at
+from assay.simd.memory import f32_at
+from assay.simd.target import has_vnni
 
 Loader = Callable[[ir.IRBuilder, ir.Value, int], ir.Value]
 """(builder, address, columns) to a register of float32."""
-
-
-def load_f32(builder: ir.IRBuilder, address: ir.Value, columns: int) -> ir.Value:
-    return load_at(builder, address, ir.VectorType(F32, columns), 4)
-
-
-def load_f16(builder: ir.IRBuilder, address: ir.Value, columns: int) -> ir.Value:
-    return half_to_float(builder, load_at(builder, address, ir.VectorType(I16, columns), 2))
-
-
-def load_bf16(builder: ir.IRBuilder, address: ir.Value, columns: int) -> ir.Value:
-    return brain_to_float(builder, load_at(builder, address, ir.VectorType(I16, columns), 2))
-
-
-def columns() -> int:
-    """Float32 lanes of one register of the processor that is compiled for."""
-    return 16 if has_vnni() else 8 if has_avx2() else 4
 
 
 def tall() -> int:
@@ -41,7 +25,7 @@ def tall() -> int:
     return 12 if has_vnni() else 6
 
 
-def tile(rows: int, width: int, load: Loader = load_f32, size: int = 4):
+def tile(rows: int, width: int, load: Loader = f32_at, size: int = 4):
     """The intrinsic `(a, a_stride, b, b_stride, depth, y, y_stride, count, first)` on `width` columns.
 
     Elements of b take `size` bytes, strides are in bytes. Where `first` is 0 the sums are added to what y
@@ -51,39 +35,30 @@ def tile(rows: int, width: int, load: Loader = load_f32, size: int = 4):
 
     @instruction(types.void(*[types.int64] * 9))
     def float_tile(builder, a, a_stride, b, b_stride, depth, y, y_stride, count, first):
-        lanes = columns()
-        registers = width // lanes
-        vector = ir.VectorType(F32, lanes)
+        columns = lanes().columns
+        registers = range(width // columns)
+        vector = ir.VectorType(F32, columns)
         last = builder.sub(count, I64(1))
         numbers = [least(builder, I64(row), last) for row in range(rows)]
         a_rows = [builder.add(a, builder.mul(number, a_stride)) for number in numbers]
-        entry = builder.block
-        loop, done = builder.append_basic_block("step"), builder.append_basic_block("done")
-        builder.branch(loop)
-        builder.position_at_end(loop)
-        step = builder.phi(I64)
-        step.add_incoming(I64(0), entry)
-        sums = [[builder.phi(vector) for _ in range(registers)] for _ in range(rows)]
-        line = builder.add(b, builder.mul(step, b_stride))
-        places = [I64(size * lanes * index) for index in range(registers)]
-        right = [load(builder, builder.add(line, place), lanes) for place in places]
-        results = []
-        for row in range(rows):
-            place = builder.add(a_rows[row], builder.shl(step, I64(2)))
-            left = spread(builder, load_at(builder, place, F32, 4), lanes)
-            for index in range(registers):
-                result = call(builder, f"llvm.fma.v{lanes}f32", vector, left, right[index], sums[row][index])
-                sums[row][index].add_incoming(constant(vector, 0.0), entry)
-                sums[row][index].add_incoming(result, loop)
-                results.append(result)
-        following = builder.add(step, I64(1))
-        step.add_incoming(following, loop)
-        builder.cbranch(builder.icmp_signed("<", following, depth), loop, done)
-        builder.position_at_end(done)
+
+        def step(number, sums):
+            line = builder.add(b, builder.mul(number, b_stride))
+            right = [
+                load(builder, builder.add(line, I64(size * columns * index)), columns) for index in registers
+            ]
+            made: list[ir.Value] = []
+            for row in a_rows:
+                place = builder.add(row, builder.shl(number, I64(2)))
+                left = spread(builder, load_at(builder, place, F32, 4), columns)
+                made += [fused(builder, left, right[index], sums[len(made) + index]) for index in registers]
+            return made
+
+        results = loop(builder, depth, [constant(vector, 0.0)] * rows * len(registers), step)
         targets = [
-            builder.add(builder.add(y, builder.mul(numbers[row], y_stride)), I64(4 * lanes * index))
-            for row in range(rows)
-            for index in range(registers)
+            builder.add(builder.add(y, builder.mul(number, y_stride)), I64(4 * columns * index))
+            for number in numbers
+            for index in registers
         ]
         with builder.if_else(builder.icmp_signed("!=", first, I64(0))) as (fresh, continued):
             with fresh:

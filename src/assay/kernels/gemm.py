@@ -10,53 +10,41 @@ from __future__ import annotations
 import numpy as np
 
 from assay.kernels import ftile
-from assay.kernels.panels import BLOCK, DEPTH, EDGE, FORMATS, PANEL, ROW_BLOCK, Format
-from assay.kernels.share import copy_columns, take
-from assay.kernels.unpack import columns as unpacked
+from assay.kernels.lanes import lanes
+from assay.kernels.panels import BLOCK, DEPTH, EDGE, FORMATS, PANEL, Format
+from assay.kernels.product import product
+from assay.kernels.unpack import unpacked
 from assay.simd.device import device
-from assay.simd.memory import words
+from assay.simd.memory import bf16_at, f16_at, f32_at
 
 
 def _kernel(load: ftile.Loader, size: int, find):
     """`find(w, scratch, K, panel, depth, steps)` says where so many steps of a panel from `depth` on are, as
     elements of `size` bytes.
     """
-    tall, columns = ftile.tall(), 2 * ftile.columns()
+    tall, columns = ftile.tall(), 2 * lanes().columns
     one = ftile.tile(1, PANEL, load, size)
     many = ftile.tile(tall, columns, load, size)
     pitch = size * PANEL
 
-    def kernel(args, tid, nthreads):
-        """(x, w, y, T, K, N, scratch, its stride)"""
-        x, w, y, rows, k, n, scratch, apart = words(args, 8)
-        edge = scratch + apart * tid
-        panels = (n + PANEL - 1) // PANEL
-        row_blocks = (rows + ROW_BLOCK - 1) // ROW_BLOCK
-        item = take(args)
-        while item < row_blocks * panels:
-            start, panel = ROW_BLOCK * (item // panels), item % panels
-            end = min(start + ROW_BLOCK, rows)
-            target, stride = y + 4 * (n * start + PANEL * panel), n
-            if PANEL * panel + PANEL > n:
-                target, stride = edge, PANEL
-            for depth in range(0, k, DEPTH):
-                steps = min(DEPTH, k - depth)
-                at = find(w, edge + EDGE, k, panel, depth, steps)
-                first = np.int64(depth == 0)
-                if rows == 1:
-                    one(x + 4 * depth, 4 * k, at, pitch, steps, target, 4 * stride, 1, first)
-                else:
-                    for column in range(0, PANEL, columns):
-                        b = at + size * column
-                        for row in range(start, end, tall):
-                            a = x + 4 * (k * row + depth)
-                            to = target + 4 * (stride * (row - start) + column)
-                            many(a, 4 * k, b, pitch, steps, to, 4 * stride, end - row, first)
-            if stride != n:
-                copy_columns(edge, y + 4 * (n * start + PANEL * panel), end - start, n - PANEL * panel, n)
-            item = take(args)
+    @device
+    def multiply(word, panel, start, end, target, stride, scratch):
+        x, w, _, rows, k = word[:5]
+        for depth in range(0, k, DEPTH):
+            steps = min(DEPTH, k - depth)
+            at = find(w, scratch + EDGE, k, panel, depth, steps)
+            first = np.int64(depth == 0)
+            if rows == 1:
+                one(x + 4 * depth, 4 * k, at, pitch, steps, target, 4 * stride, 1, first)
+                continue
+            for column in range(0, PANEL, columns):
+                b = at + size * column
+                for row in range(start, end, tall):
+                    a = x + 4 * (k * row + depth)
+                    to = target + 4 * (stride * (row - start) + column)
+                    many(a, 4 * k, b, pitch, steps, to, 4 * stride, end - row, first)
 
-    return kernel
+    return product(8, multiply)
 
 
 def _plain(load: ftile.Loader, size: int):
@@ -68,7 +56,7 @@ def _plain(load: ftile.Loader, size: int):
 
 
 def _quantised(form: Format):
-    dequantise = unpacked(form)
+    dequantise = unpacked(form, wide=True)
     pace = form.pace
 
     @device
@@ -76,13 +64,14 @@ def _quantised(form: Format):
         at = w + pace * (k // BLOCK) * panel
         for block in range(steps // BLOCK):
             for half in range(0, PANEL, 16):
-                dequantise(at, depth // BLOCK + block, half, scratch + 4 * PANEL * BLOCK * block)
+                to = scratch + 4 * (PANEL * BLOCK * block + half)
+                dequantise(at, depth // BLOCK + block, half, to)
         return scratch
 
-    return _kernel(ftile.load_f32, 4, find)
+    return _kernel(f32_at, 4, find)
 
 
-float32 = _plain(ftile.load_f32, 4)
-float16 = _plain(ftile.load_f16, 2)
-bfloat16 = _plain(ftile.load_bf16, 2)
+float32 = _plain(f32_at, 4)
+float16 = _plain(f16_at, 2)
+bfloat16 = _plain(bf16_at, 2)
 globals().update({name: _quantised(form) for name, form in FORMATS.items()})

@@ -9,7 +9,8 @@ from __future__ import annotations
 from assay.kernels.share import fault, first_row
 from assay.kernels.sizes import PAGE
 from assay.simd.device import device
-from assay.simd.memory import f32_bits, get_f32, get_i32, put_f32, put_half, words
+from assay.simd.mathf import f32_bits
+from assay.simd.memory import get_f32, get_i32, put_f32, put_half, words
 
 INFINITE = 0x7F800000
 

@@ -12,9 +12,8 @@ from functools import reduce
 from llvmlite import ir
 
 from assay.kernels.panels import PANEL, Format, Part, parts
-from assay.simd.memory import load_at
+from assay.simd.emit import I8, I16, I32, I64, call, constant, load_at, spread
 from assay.simd.target import has_avx2, has_vnni
-from assay.simd.vector import I8, I16, I32, I64, call, constant, spread
 
 Planes = list[ir.Value]
 """A register of columns of unsigned bytes, four depths a word, or of their low and their high halves."""
@@ -24,6 +23,8 @@ class Lanes:
     """One way to form the sums: `columns` per register."""
 
     columns: int
+    rows = 4
+    """Of the tile for many rows."""
     planes = 1
     """Accumulators per register of columns."""
     together = 1
@@ -74,9 +75,7 @@ class Lanes:
         octets = ir.Constant(self.bytes, [I8(number) for number in table] * (self.columns // 4))
         return call(self.builder, name, self.bytes, octets, self.builder.bitcast(word, self.bytes))
 
-    def accumulate(
-        self, sums: list[ir.Value], weights: list[Planes], activations: list[ir.Value]
-    ) -> list[ir.Value]:
+    def accumulate(self, sums: Planes, weights: list[Planes], activations: Planes) -> Planes:
         """Add `together` groups of depth: the weights of each and the activations, a word in all lanes."""
         raise NotImplementedError
 
@@ -84,16 +83,21 @@ class Lanes:
         """The sums as int32, one for each column."""
         return sums[0]
 
+    def half_sum(self, address: ir.Value) -> ir.Value:
+        """The sum of the 16 activations at an address, an int32."""
+        octets = load_at(self.builder, address, ir.VectorType(I8, 16), 1)
+        wide = self.builder.sext(octets, ir.VectorType(I16, 16))
+        return self.builder.sext(call(self.builder, "llvm.vector.reduce.add.v16i16", I16, wide), I32)
+
 
 class Vnni(Lanes):
     columns = 16
+    rows = 8
 
     def decoded(self, word: ir.Value) -> Planes:
         return [self.look_up("llvm.x86.avx512.pshuf.b.512", self.form.unsigned_codes, word)]
 
-    def accumulate(
-        self, sums: list[ir.Value], weights: list[Planes], activations: list[ir.Value]
-    ) -> list[ir.Value]:
+    def accumulate(self, sums: Planes, weights: list[Planes], activations: Planes) -> Planes:
         operands = [self.builder.bitcast(value, self.bytes) for value in (weights[0][0], activations[0])]
         return [call(self.builder, "llvm.x86.avx512.vpdpbusd.512", self.vi32, sums[0], *operands)]
 
@@ -124,21 +128,14 @@ class Avx2(Lanes):
         halves = [code & 15 for code in codes], [code >> 4 for code in codes]
         return [self.look_up("llvm.x86.avx2.pshuf.b", half, word) for half in halves]
 
-    def accumulate(
-        self, sums: list[ir.Value], weights: list[Planes], activations: list[ir.Value]
-    ) -> list[ir.Value]:
+    def accumulate(self, sums: Planes, weights: list[Planes], activations: Planes) -> Planes:
         right = [self.builder.bitcast(word, self.bytes) for word in activations]
         results = []
         for plane, sum_ in enumerate(sums):
+            left = [self.builder.bitcast(planes[plane], self.bytes) for planes in weights]
             products = [
-                call(
-                    self.builder,
-                    "llvm.x86.avx2.pmadd.ub.sw",
-                    self.vi16,
-                    self.builder.bitcast(left[plane], self.bytes),
-                    each,
-                )
-                for left, each in zip(weights, right, strict=True)
+                call(self.builder, "llvm.x86.avx2.pmadd.ub.sw", self.vi16, *each)
+                for each in zip(left, right, strict=True)
             ]
             if self.together > 1:
                 products = [self._widened(self.builder.add(*products), 1)]
@@ -170,9 +167,7 @@ class Words(Lanes):
             found = builder.select(beyond, found, constant(self.bytes, code))
         return [builder.bitcast(found, self.vi32)]
 
-    def accumulate(
-        self, sums: list[ir.Value], weights: list[Planes], activations: list[ir.Value]
-    ) -> list[ir.Value]:
+    def accumulate(self, sums: Planes, weights: list[Planes], activations: Planes) -> Planes:
         builder, vi16 = self.builder, ir.VectorType(I16, 8)
         eight = constant(vi16, 8)
         unsigned, signed = (builder.bitcast(value, vi16) for value in (weights[0][0], activations[0]))

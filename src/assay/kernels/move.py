@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from assay.kernels.share import first_row
-from assay.simd.memory import get_i32, load, load_part, store, store_part, words
+from assay.simd.memory import get_i32, load, load_part, load_row, store, store_part, store_row, words
 from assay.simd.vector import splat
 
 NAN = np.float32(np.nan)
@@ -19,13 +19,7 @@ def gather_rows(args, tid, nthreads):
         inside = 0 <= row < t
         source, target = x + 4 * n * row, y + 4 * n * i
         for j in range(0, n, 16):
-            count = min(16, n - j)
-            if not inside:
-                store_part(target + 4 * j, splat(NAN), count)
-            elif count == 16:
-                store(target + 4 * j, load(source + 4 * j))
-            else:
-                store_part(target + 4 * j, load_part(source + 4 * j, count), count)
+            store_row(target, j, n, load_row(source, j, n) if inside else splat(NAN))
 
 
 def segment_mean(args, tid, nthreads):
@@ -44,10 +38,8 @@ def segment_mean(args, tid, nthreads):
             for row in range(begin, end if inside else begin):
                 lane = sums + 64 * ((row - begin) % 16)
                 store(lane, load(lane) + load_part(x + 4 * (n * row + j), count))
-            half = 8
-            while half:
+            for half in (8, 4, 2, 1):
                 for lane in range(half):
                     store(sums + 64 * lane, load(sums + 64 * lane) + load(sums + 64 * (lane + half)))
-                half //= 2
             divisor = splat(np.float32(end - begin) if inside else NAN)
             store_part(y + 4 * (n * segment + j), load(sums) / divisor, count)

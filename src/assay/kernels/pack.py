@@ -5,10 +5,10 @@ number that isn't finite, be it a weight or a block's scale or minimum, is a fau
 from __future__ import annotations
 
 from assay.kernels.panels import BLOCK, FORMATS, PANEL, Format, tables
-from assay.kernels.readers import READERS, Read, Reader, place
+from assay.kernels.readers import READERS, Reader, place
 from assay.kernels.share import fault, take
 from assay.simd.device import device
-from assay.simd.memory import get_i32, get_i64, get_u16, get_u32, put_i32, put_u8, put_u16
+from assay.simd.memory import get_u16, get_u32, put_i32, put_u8, put_u16, words
 from assay.tensor.dtype import DType
 
 HALF = 0x7C00
@@ -47,44 +47,23 @@ def _put_part(words: int, shifts: int, bits: int, below: int):
     return put
 
 
-def _put_numbers(form: Format, read: Read | None, own: int):
-    """The function `(block, number, to, column)`: the scales or minimums of those integers, where blocks have
-    int8 of their own.
-    """
-    groups = form.groups
-
-    @device
-    def nothing(block, number, to, column):
-        pass
-
-    if read is None:
-        return nothing
-
-    @device
-    def put(block, number, to, column):
-        for group in range(groups):
-            put_u8(to + own + PANEL * group + column, read(block, groups * number + group))
-
-    return put
-
-
 def _quantised(dtype: DType, reader: Reader):
     form = FORMATS[dtype.name]
     size, blocks, block_bytes, record_bytes = dtype.size, form.blocks, form.block, form.record
     put_integers = _put_integers(form, reader)
-    put_scales = _put_numbers(form, reader.scale, form.scales)
-    put_minimums = _put_numbers(form, reader.minimum, form.minimums)
-    super_block, minimum = form.super_block, form.minimum
-    scales, minimums = (
-        (form.super_scales, form.super_minimums) if super_block else (form.scales, form.minimums)
-    )
+    super_block, minimum, groups = form.super_block, form.minimum, form.groups
+    has_scale, scale = bool(reader.scale), reader.scale or reader.word
+    has_minimum, least = bool(reader.minimum), reader.minimum or reader.word
+    own_scales, own_minimums = form.scales, form.minimums
+    scales, minimums = form.super_scales, form.super_minimums
+    if not super_block:
+        scales, minimums = own_scales, own_minimums
     d, m = place(dtype, "d"), place(dtype, "dmin" if super_block else "m") if minimum else 0
     sign = 0x8000 if super_block else 0  # dmin is subtracted, m is added
 
     def kernel(args, tid, nthreads):
         """(file's bytes, panels, N, K)"""
-        source, target = get_i64(args + 8), get_i64(args + 16)
-        n, k = get_i64(args + 24), get_i64(args + 32)
+        source, target, n, k = words(args, 4)
         records, panels = k // (BLOCK * blocks), (n + PANEL - 1) // PANEL
         panel = take(args)
         while panel < panels:
@@ -98,8 +77,12 @@ def _quantised(dtype: DType, reader: Reader):
                     for number in range(blocks):
                         block = to + block_bytes * number
                         put_integers(at, number, block, column)
-                        put_scales(at, number, block, column)
-                        put_minimums(at, number, block, column)
+                        for group in range(groups):
+                            place = block + PANEL * group + column
+                            if has_scale:
+                                put_u8(place + own_scales, scale(at, groups * number + group))
+                            if has_minimum:
+                                put_u8(place + own_minimums, least(at, groups * number + group))
                     half = get_u16(at + d)
                     bad = half & HALF == HALF
                     put_u16(to + scales + 2 * column, half)
@@ -120,19 +103,18 @@ globals().update({dtype.name: _quantised(dtype, reader) for dtype, reader in REA
 def _plain(size: int, exponent: int):
     # Added to a number's exponent, this carries past it when all of it is set, and only then.
     carried, step = exponent << 1 & ~exponent, exponent & -exponent
+    get, put = (get_u16, put_u16) if size == 2 else (get_u32, put_i32)
 
     @device
     def finite(row, k):
         carry = 0
         for i in range(k):
-            value = get_u16(row + 2 * i) if size == 2 else get_u32(row + 4 * i)
-            carry |= (value & exponent) + step
+            carry |= (get(row + size * i) & exponent) + step
         return carry & carried == 0
 
     def kernel(args, tid, nthreads):
         """(file's elements, panels, N, K)"""
-        source, target = get_i64(args + 8), get_i64(args + 16)
-        n, k = get_i64(args + 24), get_i64(args + 32)
+        source, target, n, k = words(args, 4)
         panels = (n + PANEL - 1) // PANEL
         panel = take(args)
         while panel < panels:
@@ -142,11 +124,8 @@ def _plain(size: int, exponent: int):
                 if row < n and not finite(source + size * k * row, k):
                     fault(args, row)
                 for i in range(k):
-                    at = to + size * (PANEL * i + column)
-                    if size == 2:
-                        put_u16(at, get_u16(source + 2 * (k * row + i)) if row < n else 0)
-                    else:
-                        put_i32(at, get_i32(source + 4 * (k * row + i)) if row < n else 0)
+                    at = source + size * (k * row + i)
+                    put(to + size * (PANEL * i + column), get(at) if row < n else 0)
             panel = take(args)
 
     return kernel

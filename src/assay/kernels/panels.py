@@ -12,8 +12,8 @@ a float16 of the record, which is then a super-block of 256: eight blocks, 32 su
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import NamedTuple
 
 from assay.tensor.dtype import IQ4_CODES
@@ -61,22 +61,12 @@ def parts(bits: int) -> tuple[tuple[Part, ...], ...]:
     return tuple(map(tuple, (*whole, *(a + b for a, b in zip(high, rest, strict=True)))))
 
 
-def tables(bits: int) -> list[tuple[int, int, int, int]]:
-    """The first parts of all groups, and the second where there are any, as kernels read them: four numbers,
-    each with a byte for each group. A group without such a part has 0 bits of word 0.
+def tables(bits: int) -> list[Part]:
+    """The first parts of all groups, and the second where there are any, as kernels read them: each number
+    has a byte for each group. A group without such a part has 0 bits of word 0.
     """
-    found = parts(bits)
-    none = Part(0, 0, 0, 0)
-    lists = [[group[i] if i < len(group) else none for group in found] for i in range(max(map(len, found)))]
-    return [
-        (_bytes(part.word for part in each), _bytes(part.shift for part in each),
-         _bytes(part.bits for part in each), _bytes(part.below for part in each))
-        for each in lists
-    ]  # fmt: skip
-
-
-def _bytes(values: Iterable[int]) -> int:
-    return sum(value << 8 * group for group, value in enumerate(values))
+    found = zip_longest(*parts(bits), fillvalue=Part(0, 0, 0, 0))
+    return [Part(*(int.from_bytes(each, "little") for each in zip(*group, strict=True))) for group in found]
 
 
 @dataclass(frozen=True)

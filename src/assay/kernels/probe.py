@@ -14,10 +14,13 @@ from llvmlite import ir
 from numba.core import types
 
 from assay.kernels.control import LINE
+from assay.kernels.lanes import lanes
+from assay.kernels.panels import FORMATS
 from assay.kernels.share import take
-from assay.simd.memory import load_at, load_i32, put_i64, store_at, store_i32, words
+from assay.simd.emit import F32, I32, I64, fused, instruction, load_at, loop, store_at
+from assay.simd.memory import load_i32, put_i64, store_i32, words
 from assay.simd.target import features
-from assay.simd.vector import F32, I8, I16, I32, I64, call, instruction, splat_i32
+from assay.simd.vector import splat_i32
 
 WIDE = "avx512f" in features()
 VECTOR = 64 if WIDE else 32 if "avx2" in features() else 16
@@ -46,75 +49,40 @@ def read(args, tid, nthreads):
     store_i32(out + LINE * tid, (a + b) ^ (c + d))
 
 
-def _rounds(kind: ir.VectorType, step: Step):
-    """An intrinsic `(x, rounds, out)`: SUMS sums, each of which takes one `step` a round."""
+def _kernel(kind: ir.VectorType, step: Step, products: int):
+    """SUMS sums of that kind, each of which takes one `step` a round, of so many products."""
 
     @instruction(types.void(*[types.int64] * 3))
     def repeat(builder, x, rounds, out):
         factor = load_at(builder, x, kind, 4)
         first = [load_at(builder, builder.add(x, I64(LINE * index)), kind, 4) for index in range(SUMS)]
-        entry, loop = builder.block, builder.append_basic_block("round")
-        done = builder.append_basic_block("done")
-        builder.branch(loop)
-        builder.position_at_end(loop)
-        count = builder.phi(I64)
-        sums = [builder.phi(kind) for _ in range(SUMS)]
-        following = builder.add(count, I64(1))
-        for phi, start, value in zip(
-            (count, *sums),
-            (I64(0), *first),
-            (following, *(step(builder, factor, total) for total in sums)),
-            strict=True,
-        ):
-            phi.add_incoming(start, entry)
-            phi.add_incoming(value, loop)
-        builder.cbranch(builder.icmp_signed("<", following, rounds), loop, done)
-        builder.position_at_end(done)
+        sums = loop(builder, rounds, first, lambda _, sums: [step(builder, factor, total) for total in sums])
         add = builder.fadd if kind.element == F32 else builder.add
         store_at(builder, out, reduce(add, sums), 4)
 
-    return repeat
+    def kernel(args, tid, nthreads):
+        """(x, rounds, out); out[0] becomes the operations of one thread, two for each product."""
+        x, rounds, out = words(args, 3)
+        repeat(x, rounds, out + LINE * (tid + 1))
+        if tid == 0:
+            put_i64(out, 2 * rounds * SUMS * products)
+
+    return kernel
 
 
 def _multiply(builder: ir.IRBuilder, factor: ir.Value, total: ir.Value) -> ir.Value:
+    """A float32 multiply-add."""
     if "fma" in features():
-        name = f"llvm.fma.v{factor.type.count}f32"
-        return call(builder, name, factor.type, factor, total, factor)
+        return fused(builder, factor, total, factor)
     return builder.fadd(builder.fmul(factor, total), factor)
 
 
 def _dot(builder: ir.IRBuilder, factor: ir.Value, total: ir.Value) -> ir.Value:
-    """Products of bytes, added into the sums, by the best instruction that the processor has for it."""
-    if "avx512vnni" in features():
-        octets = (builder.bitcast(value, ir.VectorType(I8, VECTOR)) for value in (factor, total))
-        return call(builder, "llvm.x86.avx512.vpdpbusd.512", total.type, total, *octets)
-    if VECTOR == 32:
-        words = ir.VectorType(I16, 16)
-        octets = (builder.bitcast(value, ir.VectorType(I8, VECTOR)) for value in (factor, total))
-        products = call(builder, "llvm.x86.avx2.pmadd.ub.sw", words, *octets)
-        return builder.bitcast(builder.add(products, builder.bitcast(total, words)), total.type)
-    words = ir.VectorType(I16, 8)
-    halves = (builder.bitcast(value, words) for value in (factor, total))
-    return builder.add(total, call(builder, "llvm.x86.sse2.pmadd.wd", total.type, *halves))
+    """Products of bytes, added into the sums, as products with 4-bit weights form them."""
+    way = lanes()(builder, FORMATS["q4_0"])
+    sums = [builder.bitcast(total, zero.type) for zero in way.zero()]
+    return builder.bitcast(way.accumulate(sums, [[factor]], [total])[0], total.type)
 
 
-_multiplies = _rounds(ir.VectorType(F32, VECTOR // 4), _multiply)
-_dots = _rounds(ir.VectorType(I32, VECTOR // 4), _dot)
-DOT = VECTOR if VECTOR > 16 else VECTOR // 2
-"""Products of one step of `dot`."""
-
-
-def multiply(args, tid, nthreads):
-    """(x, rounds, out): float32 multiply-adds; out[0] becomes the operations of one thread, two for each."""
-    x, rounds, out = words(args, 3)
-    _multiplies(x, rounds, out + LINE * (tid + 1))
-    if tid == 0:
-        put_i64(out, 2 * rounds * SUMS * (VECTOR // 4))
-
-
-def dot(args, tid, nthreads):
-    """(x, rounds, out): multiply-adds of 8-bit integers, as 4-bit weights have them; out[0] as above."""
-    x, rounds, out = words(args, 3)
-    _dots(x, rounds, out + LINE * (tid + 1))
-    if tid == 0:
-        put_i64(out, 2 * rounds * SUMS * DOT)
+multiply = _kernel(ir.VectorType(F32, VECTOR // 4), _multiply, VECTOR // 4)
+dot = _kernel(ir.VectorType(I32, lanes().columns), _dot, 4 * lanes().columns)

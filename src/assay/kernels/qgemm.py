@@ -7,56 +7,34 @@ does.
 
 from __future__ import annotations
 
-from assay.kernels.panels import BLOCK, FORMATS, PANEL, ROW_BLOCK, Format
-from assay.kernels.qtile import tall, tile, width
-from assay.kernels.share import copy_columns, take
-from assay.simd.memory import words
+from assay.kernels.lanes import lanes
+from assay.kernels.panels import BLOCK, FORMATS, PANEL, Format
+from assay.kernels.product import product
+from assay.kernels.qtile import tile, width
+from assay.simd.device import device
 
 
 def _kernel(form: Format):
     one = tile(form, 1, PANEL)
-    many = tile(form, tall(), width(form))
-    rows_at_once, columns = tall(), width(form)
+    rows_at_once, columns = lanes().rows, width(form)
+    many = tile(form, rows_at_once, columns)
     pace = form.pace
 
-    def kernel(args, tid, nthreads):
-        """(q, scale, sum, w, y, T, K, N, scratch, its stride)"""
-        a, scales, sums, w, y, rows, k, n, scratch, apart = words(args, 10)
-        edge = scratch + apart * tid
-        blocks, panels = k // BLOCK, (n + PANEL - 1) // PANEL
-        side = 4 * blocks
+    @device
+    def multiply(word, panel, start, end, target, stride, scratch):
+        a, scales, sums, w, _, rows, k = word[:7]
+        blocks = k // BLOCK
+        side, at = 4 * blocks, w + panel * blocks * pace
         if rows == 1:
-            chunk = max(1, min(16, panels // (4 * nthreads)))
-            first = chunk * take(args)
-            while first < panels:
-                for panel in range(first, min(first + chunk, panels)):
-                    at = w + panel * blocks * pace
-                    whole = PANEL * panel + PANEL <= n
-                    target = y + 4 * PANEL * panel if whole else edge
-                    one(a, k, scales, sums, side, at, 0, blocks, target, 4 * n, 1)
-                    if not whole:
-                        copy_columns(edge, y + 4 * PANEL * panel, 1, n - PANEL * panel, n)
-                first = chunk * take(args)
+            one(a, k, scales, sums, side, at, 0, blocks, target, 4 * stride, 1)
             return
-        row_blocks = (rows + ROW_BLOCK - 1) // ROW_BLOCK
-        item = take(args)
-        while item < row_blocks * panels:
-            start, panel = ROW_BLOCK * (item // panels), item % panels
-            at = w + panel * blocks * pace
-            end = min(start + ROW_BLOCK, rows)
-            target, stride = y + 4 * (n * start + PANEL * panel), n
-            if PANEL * panel + PANEL > n:
-                target, stride = edge, PANEL
-            for column in range(0, PANEL, columns):
-                for row in range(start, end, rows_at_once):
-                    to = target + 4 * (stride * (row - start) + column)
-                    s, t = scales + side * row, sums + side * row
-                    many(a + k * row, k, s, t, side, at, column, blocks, to, 4 * stride, end - row)
-            if stride != n:
-                copy_columns(edge, y + 4 * (n * start + PANEL * panel), end - start, n - PANEL * panel, n)
-            item = take(args)
+        for column in range(0, PANEL, columns):
+            for row in range(start, end, rows_at_once):
+                to = target + 4 * (stride * (row - start) + column)
+                s, t = scales + side * row, sums + side * row
+                many(a + k * row, k, s, t, side, at, column, blocks, to, 4 * stride, end - row)
 
-    return kernel
+    return product(10, multiply)
 
 
 globals().update({name: _kernel(form) for name, form in FORMATS.items()})

@@ -9,10 +9,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from assay.simd.device import device
-from assay.simd.memory import get_u8, get_u16, get_u32
+from assay.simd.memory import get_u8, get_u32
 from assay.tensor.dtype import QUANTISED, Bits, DType
 
 Read = Callable[[int, int], int]
+Parts = tuple[tuple[int, Bits], ...]
+_SCALES: dict[str, tuple[Parts, int]] = {
+    "q2_k": (((0, Bits("scales", 16, 4)),), 0),
+    "q3_k": (((0, Bits("scales", 8, 4)), (8, Bits("scales", 4, 2, 4))), 32),
+    "q6_k": (((0, Bits("scales", 16, 8)),), 0),
+    "iq4_xs": (((0, Bits("scales", 1, 4)), (0, Bits("high", 1, 2, 4))), 32),
+}
+"""Where scales lie in a field, behind so many bytes, and what was added to them. Minimums of q2_k follow."""
 
 
 @dataclass(frozen=True)
@@ -33,123 +41,70 @@ def place(dtype: DType, field: str) -> int:
     return fields[field][1]
 
 
-def _word(dtype: DType) -> Read:
-    first, *others = (_bits(dtype, each) for each in dtype.integers)
-    if not others:
-        return first
-    (second,) = others
+def _bits(dtype: DType, skip: int, part: Bits, together: int) -> Read:
+    """The bits of a number that lie in one field behind so many bytes, at their place in it; or those of
+    four, a byte each.
+    """
+    at, run, bits, below = place(dtype, part.field) + skip, part.run, part.bits, part.below
+    load, each = (get_u32, 0x01010101) if together == 4 else (get_u8, 1)
+    elements, mask = 8 * run // bits, ((1 << bits) - 1) * each
+    sign = 0x80 * each if part.field == "q" and dtype.layout["q"].base.kind == "i" else 0
 
     @device
-    def both(block, group):
-        return first(block, group) | second(block, group)
-
-    return both
-
-
-def _bits(dtype: DType, part: Bits) -> Read:
-    """The bits that lie in one field, at their place in the integers."""
-    field, run, bits, below = place(dtype, part.field), part.run, part.bits, part.below
-    elements, mask = 8 * run // bits, ((1 << bits) - 1) * 0x01010101
-    sign = 0x80808080 if dtype.layout[part.field].base.kind == "i" else 0
-
-    @device
-    def word(block, group):
-        inside = 4 * group % elements
-        byte = 4 * group // elements * run + inside % run
-        return (get_u32(block + field + byte) >> bits * (inside // run) & mask ^ sign) << below
+    def read(block, number):
+        inside = together * number % elements
+        byte = together * number // elements * run + inside % run
+        return (load(block + at + byte) >> bits * (inside // run) & mask ^ sign) << below
 
     @device
     def single(block, group):
-        four = get_u32(block + field) >> 4 * group & 15
+        four = get_u32(block + at) >> 4 * group & 15
         # Bit i to byte i.
         return (four * 0x00204081 & 0x01010101) << below
 
-    return single if run == 1 else word
+    return single if together == 4 and run == 1 else read
 
 
-def _scaled_nibbles(dtype: DType) -> tuple[Read, ...]:
-    """Scales have 6 bits, less 32: four in nibbles, low half first, and two in `high`."""
-    scales, high = place(dtype, "scales"), place(dtype, "high")
-
-    @device
-    def scale(block, group):
-        low = get_u8(block + scales + group // 2) >> 4 * (group % 2) & 15
-        return (low | (get_u16(block + high) >> 2 * group & 3) << 4) - 32
-
-    return (scale,)
-
-
-def _scaled_nibbles_of_64(dtype: DType) -> tuple[Read, ...]:
-    """Scales and minimums have 6 bits each: of the first four, bytes 0 to 3 and 4 to 7; of the last four,
-    halves of bytes 8 to 11, and what is left of those.
-    """
-    scales = place(dtype, "scales")
-
-    def six_bits(first):
-        half = first  # 4 for minimums, which have the high halves of bytes 8 to 11
-
-        @device
-        def read(block, group):
-            at = block + scales + half + group % 4
-            if group < 4:
-                return get_u8(at) & 63
-            return get_u8(block + scales + 8 + group % 4) >> half & 15 | get_u8(at) >> 6 << 4
-
-        return read
-
-    return six_bits(0), six_bits(4)
-
-
-def _two_bits(dtype: DType) -> tuple[Read, ...]:
-    """Scales are the low halves of bytes, minimums the high ones."""
-    scales = place(dtype, "scales")
+def _numbers(dtype: DType, parts: Parts, together: int = 1, first: int = 0, less: int = 0) -> Read:
+    """Numbers in one part or two, from the first of them on, each less so much."""
+    read, *others = (_bits(dtype, skip, part, together) for skip, part in parts)
+    cut, second = bool(others), others[0] if others else read
 
     @device
-    def scale(block, group):
-        return get_u8(block + scales + group) & 15
+    def whole(block, number):
+        value = read(block, first + number)
+        if cut:
+            value |= second(block, first + number)
+        return value - less
 
-    @device
-    def minimum(block, group):
-        return get_u8(block + scales + group) >> 4
-
-    return scale, minimum
+    return whole
 
 
-def _three_bits(dtype: DType) -> tuple[Read, ...]:
-    """Scales have 6 bits, less 32: four in the halves of bytes 0 to 7, first all low ones, and two in bytes 8
-    to 11, of each fourth one.
+def _six_bits(dtype: DType, half: int) -> Read:
+    """Scales (half 0) or minimums (half 4) of 6 bits each: of the first four, bytes 0 to 3 or 4 to 7; of the
+    last four, halves of bytes 8 to 11, and what is left of those.
     """
     scales = place(dtype, "scales")
 
     @device
-    def scale(block, group):
-        four = get_u8(block + scales + group % 8) >> 4 * (group // 8) & 15
-        two = get_u8(block + scales + 8 + group % 4) >> 2 * (group // 4) & 3
-        return (four | two << 4) - 32
+    def read(block, group):
+        at = block + scales + half + group % 4
+        if group < 4:
+            return get_u8(at) & 63
+        return get_u8(block + scales + 8 + group % 4) >> half & 15 | get_u8(at) >> 6 << 4
 
-    return (scale,)
-
-
-def _six_bits(dtype: DType) -> tuple[Read, ...]:
-    """Scales are int8."""
-    scales = place(dtype, "scales")
-
-    @device
-    def scale(block, group):
-        return get_u8(block + scales + group)
-
-    return (scale,)
+    return read
 
 
-_SCALES = {
-    "q2_k": _two_bits,
-    "q3_k": _three_bits,
-    "q4_k": _scaled_nibbles_of_64,
-    "q5_k": _scaled_nibbles_of_64,
-    "q6_k": _six_bits,
-    "iq4_xs": _scaled_nibbles,
-}
-READERS = {
-    dtype: Reader(_word(dtype), *(_SCALES[dtype.name](dtype) if dtype.name in _SCALES else ()))
-    for dtype in QUANTISED
-}
+def _reader(dtype: DType) -> Reader:
+    word = _numbers(dtype, tuple((0, part) for part in dtype.integers), together=4)
+    if dtype.name in ("q4_k", "q5_k"):
+        return Reader(word, _six_bits(dtype, 0), _six_bits(dtype, 4))
+    if dtype.name not in _SCALES:
+        return Reader(word)
+    parts, less = _SCALES[dtype.name]
+    minimum = _numbers(dtype, parts, first=16) if dtype.name == "q2_k" else None
+    return Reader(word, _numbers(dtype, parts, less=less), minimum)
+
+
+READERS = {dtype: _reader(dtype) for dtype in QUANTISED}

@@ -15,21 +15,9 @@ import numpy as np
 from assay.kernels.share import first_row
 from assay.kernels.sizes import MOST_TOP
 from assay.simd.device import device
-from assay.simd.fixed import FRACTION_BITS, add_fixed, fixed, lane_bits, lowest_bit, no_fixed, sum_fixed
-from assay.simd.mathf import LN2, exp, log64, magnitude, multiply
-from assay.simd.memory import (
-    f32_bits,
-    get_f32,
-    get_i32,
-    get_i64,
-    load,
-    load_part,
-    put_f32,
-    put_i32,
-    put_i64,
-    store,
-    words,
-)
+from assay.simd.fixed import FRACTION_BITS, add_fixed, fixed, lane_bits, no_fixed, sum_fixed
+from assay.simd.mathf import LN2, exp, f32_bits, highest_bit, log64, lowest_bit, magnitude, multiply
+from assay.simd.memory import get_f32, get_i32, get_i64, load_row, put_f32, put_i32, put_i64, store, words
 from assay.simd.vector import any_lane, lane_numbers, select, splat, splat_i32, tree_max
 
 NAN = np.float32(np.nan)
@@ -119,7 +107,7 @@ def drop(values, bound, last, weights, n):
     for i in range(0, n, 16):
         v = load_row(values, i, n, NAN)
         before = lane_numbers() <= splat_i32(last - i)
-        w = select((v > low) | ((v == low) & before), load(weights + 4 * i), splat(0.0))
+        w = select((v > low) | ((v == low) & before), load_row(weights, i, n), splat(0.0))
         store(weights + 4 * i, w)
         sums = add_fixed(sums, w)
     return sum_fixed(sums)
@@ -132,22 +120,14 @@ def measure(x, n, greatest, inverse, mass, weights, distances):
     """
     sums, zero = no_fixed(), splat(0.0)
     for i in range(0, n, 16):
-        below = load(weights + 4 * i) * (zero - scaled(load_row(x, i, n, NAN), greatest, inverse))
+        below = load_row(weights, i, n) * (zero - scaled(load_row(x, i, n, NAN), greatest, inverse))
         sums = add_fixed(sums, select(below == below, below, zero))
     mean = np.float32(float(sum_fixed(sums)) / float(mass))
     for i in range(0, n, 16):
         distance = magnitude(scaled(load_row(x, i, n, NAN), greatest, inverse) + splat(mean))
-        kept = load(weights + 4 * i) > zero
+        kept = load_row(weights, i, n) > zero
         store(distances + 4 * i, select(kept, zero - distance, splat(-INFINITY)))
     return maximum(distances, n)
-
-
-@device
-def load_row(x, i, n, fill):
-    """Lanes i to i + 15 of a row of n floats, `fill` behind its end."""
-    if i + 16 <= n:
-        return load(x + 4 * i)
-    return select(lane_numbers() < splat_i32(n - i), load_part(x + 4 * i, n - i), splat(fill))
 
 
 @device
@@ -263,22 +243,41 @@ def reach(x, n, greatest, temperature, by_count, limit, space):
             break
         count, mass, width = count + listed, mass + weight, width * TWO
     while True:  # digits of the logits, from the first bits in which those listed differ
-        shift = digit_shift(entries, listed)
-        if shift < 32:
+        differing = 0
+        for i in range(listed):
+            differing |= get_i64(entries + 8 * i) ^ get_i64(entries)
+        if differing >> 32 == 0:
             break
-        tally(weights, entries, listed, shift, space)
+        shift = max(32, highest_bit(differing) - 7)
+        for word in range(TABLE // 8):
+            put_i64(space + 8 * word, 0)
+        for i in range(listed):
+            entry = get_i64(entries + 8 * i)
+            slot = space + 16 * ((entry >> shift) & 255)
+            put_i64(slot, get_i64(slot) + 1)
+            put_i64(slot + 8, get_i64(slot + 8) + weight_of(weights, entry))
         digit = 0
         while True:
             more, heavier = count + get_i64(space + 16 * digit), mass + get_i64(space + 16 * digit + 8)
             if (more if by_count else heavier) >= limit:
                 break
             count, mass, digit = more, heavier, digit + 1
-        listed = keep(entries, listed, shift, digit)
+        kept = 0
+        for i in range(listed):
+            entry = get_i64(entries + 8 * i)
+            put_i64(entries + 8 * kept, entry)
+            kept += (entry >> shift) & 255 == digit
+        listed = kept
     i = -1  # what is left are equal logits in the order of their ids
     while (count if by_count else mass) < limit:
         i += 1
         count, mass = count + 1, mass + weight_of(weights, get_i64(entries + 8 * i))
     return get_i64(entries + 8 * i) & WORD, mass
+
+
+@device
+def weight_of(weights, entry):
+    return fixed(get_f32(weights + 4 * (entry & WORD)))
 
 
 @device
@@ -300,47 +299,3 @@ def collect(x, n, least, above, entries):
             listed += 1
             inside &= inside - 1
     return listed
-
-
-@device
-def digit_shift(entries, listed):
-    """The shift of the 8 bits from the first in which the entries' logits differ; 0 if they don't."""
-    first = get_i64(entries)
-    differing = 0
-    for i in range(listed):
-        differing |= get_i64(entries + 8 * i) ^ first
-    differing = (differing >> 32) & WORD
-    if differing == 0:
-        return 0
-    shift = 32
-    while differing >> (shift - 24):
-        shift += 1
-    return shift
-
-
-@device
-def weight_of(weights, entry):
-    return fixed(get_f32(weights + 4 * (entry & WORD)))
-
-
-@device
-def tally(weights, entries, listed, shift, table):
-    """Count and weigh the entries by their digit at `shift`."""
-    for word in range(TABLE // 8):
-        put_i64(table + 8 * word, 0)
-    for i in range(listed):
-        entry = get_i64(entries + 8 * i)
-        slot = table + 16 * ((entry >> shift) & 255)
-        put_i64(slot, get_i64(slot) + 1)
-        put_i64(slot + 8, get_i64(slot + 8) + weight_of(weights, entry))
-
-
-@device
-def keep(entries, listed, shift, digit):
-    """Keep the entries with this digit at `shift`, in order; their number."""
-    kept = 0
-    for i in range(listed):
-        entry = get_i64(entries + 8 * i)
-        put_i64(entries + 8 * kept, entry)
-        kept += (entry >> shift) & 255 == digit
-    return kept

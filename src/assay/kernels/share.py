@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from assay.kernels.control import ROWS
+from assay.simd.atomics import fetch_add, fetch_max
 from assay.simd.device import device
-from assay.simd.memory import fetch_add, fetch_max, get_f32, get_i64, put_f32
+from assay.simd.memory import get_i64
 
 
 @device
@@ -25,13 +26,3 @@ def fault(args, row):
 def first_row(rows, tid, nthreads):
     """Where thread `tid`'s share of `rows` begins; the share ends where the next thread's begins."""
     return rows * tid // nthreads
-
-
-@device
-def copy_columns(source, target, rows, columns, stride):
-    """The first `columns` of source[rows, 32] to target, whose rows are `stride` floats apart: a last panel
-    that is cut.
-    """
-    for row in range(rows):
-        for column in range(columns):
-            put_f32(target + 4 * (stride * row + column), get_f32(source + 4 * (32 * row + column)))

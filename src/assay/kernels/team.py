@@ -18,8 +18,9 @@ it. Entry i's work counter and fault (share.py) are the words 8i and 8i + 1 of t
 from __future__ import annotations
 
 from assay.kernels.control import CONTROL, ENTRY_BYTES, LINE
+from assay.simd.atomics import atomic_get, atomic_put, fetch_add
 from assay.simd.device import device
-from assay.simd.memory import atomic_get, atomic_put, fetch_add, get_i64, put_i64
+from assay.simd.memory import get_i64, put_i64
 from assay.simd.threads import DEFAULT_STATE, float_state, invoke, pause, set_float_state, system_call
 
 EPOCH, ARRIVED, PASSED, SLEEPERS = CONTROL.EPOCH, CONTROL.ARRIVED, CONTROL.PASSED, CONTROL.SLEEPERS

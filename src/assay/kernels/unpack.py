@@ -11,52 +11,38 @@ from assay.simd.device import device
 from assay.simd.memory import get_f16, get_i8, get_u32, load_f16, load_i8, load_i32, put_f32, store
 from assay.simd.vector import convert_f32, decoder, splat_i32
 
+_ONE = get_u32, np.int64, get_i8, get_f16, np.float32, put_f32
+"""A column's way to load 32 bits, to make an integer one of its kind, to load an int8 and a float16, to
+convert integers to float32, and to store those.
+"""
+_SIXTEEN = load_i32, splat_i32, load_i8, load_f16, convert_f32, store
 
-def columns(form: Format):
-    """The function `(panel, block, column, to)`: a block's numbers of 16 columns from `column` on, for each
-    of 32 depths a line of the panel's columns.
+
+def unpacked(form: Format, *, wide: bool):
+    """The function `(panel, block, column, to)`: a block's 32 numbers of one column. If `wide`, of the 16
+    from `column` on, in rows as long as a panel's.
     """
-    integer = _integer(form, load_i32, splat_i32)
-    scale = _scale(form, form.scales, form.super_scales, load_i8, load_f16, convert_f32)
-    minimum = _scale(form, form.minimums, form.super_minimums, load_i8, load_f16, convert_f32)
-    group, has_minimum = form.group, form.minimum
+    load, spread, load_small, load_half, convert, put = _SIXTEEN if wide else _ONE
+    integer = _integer(form, load, spread)
+    scale = _scale(form, form.scales, form.super_scales, load_small, load_half, convert)
+    minimum = _scale(form, form.minimums, form.super_minimums, load_small, load_half, convert)
+    group, has_minimum, pitch = form.group, form.minimum, 4 * (PANEL if wide else 1)
 
     @device
     def write(panel, block, column, to):
         for first in range(0, BLOCK, group):
             factor = scale(panel, block, first // group, column)
             for i in range(first, first + group):
-                value = convert_f32(integer(panel, block, i, column)) * factor
+                value = convert(integer(panel, block, i, column)) * factor
                 if has_minimum:
                     value = value + minimum(panel, block, first // group, column)
-                store(to + 4 * (PANEL * i + column), value)
-
-    return write
-
-
-def column(form: Format):
-    """The function `(panel, block, column, to)`: a block's 32 numbers of one column."""
-    integer = _integer(form, get_u32, np.int64)
-    scale = _scale(form, form.scales, form.super_scales, get_i8, get_f16, np.float32)
-    minimum = _scale(form, form.minimums, form.super_minimums, get_i8, get_f16, np.float32)
-    group, has_minimum = form.group, form.minimum
-
-    @device
-    def write(panel, block, column, to):
-        for i in range(BLOCK):
-            number = np.float32(integer(panel, block, i, column))
-            value = number * scale(panel, block, i // group, column)
-            if has_minimum:
-                value = value + minimum(panel, block, i // group, column)
-            put_f32(to + 4 * i, value)
+                put(to + pitch * i, value)
 
     return write
 
 
 def _integer(form: Format, load, spread):
-    """The function `(panel, block, i, column)`: integer i of the block, less the offset. `load` loads 32
-    bits, `spread` makes an integer one of its kind.
-    """
+    """The function `(panel, block, i, column)`: integer i of the block, less the offset."""
     first, *others = (_part(*table, load, spread) for table in tables(form.bits))
     cut, second = bool(others), others[0] if others else first
     blocks, record, size, offset = form.blocks, form.record, form.block, form.offset
@@ -99,8 +85,7 @@ def _scale(form: Format, own: int, shared: int, load_small, load_half, convert):
         of_block = of_record + size * (block % blocks) + own
         if blocks == 1:
             return load_half(of_block + 2 * (PANEL * group + column))
-        return convert(load_small(of_block + PANEL * group + column)) * load_half(
-            of_record + shared + 2 * column
-        )
+        small = convert(load_small(of_block + PANEL * group + column))
+        return small * load_half(of_record + shared + 2 * column)
 
     return read

@@ -8,25 +8,26 @@ from __future__ import annotations
 from llvmlite import ir
 from numba.core import types
 
-from assay.simd.vector import I1, I16, I64, LANES, F32x16, Mask16, Vector, call, constant, instruction
+from assay.simd.emit import F64, I16, I64, call, constant, instruction
+from assay.simd.vector import LANES, F32x16, Mask16, Vector
 
 FRACTION_BITS = 40
-VF64 = ir.VectorType(ir.DoubleType(), LANES)
+VF64 = ir.VectorType(F64, LANES)
 VI64 = ir.VectorType(I64, LANES)
 I64x16 = Vector("I64x16", VI64)
 
 
-def _to_fixed(builder: ir.IRBuilder, value: ir.Value, wide: ir.Type, whole: ir.Type, splat) -> ir.Value:
+def _to_fixed(builder: ir.IRBuilder, value: ir.Value, wide: ir.Type, whole: ir.Type) -> ir.Value:
     """Adding 2**52 to value · 2**40 (an exact product) leaves the rounded integer in a float64's low bits."""
-    scaled = builder.fmul(builder.fpext(value, wide), splat(wide, 2.0**FRACTION_BITS))
-    bits = builder.bitcast(builder.fadd(scaled, splat(wide, 2.0**52)), whole)
-    return builder.sub(bits, splat(whole, 0x433 << 52))
+    scaled = builder.fmul(builder.fpext(value, wide), constant(wide, 2.0**FRACTION_BITS))
+    bits = builder.bitcast(builder.fadd(scaled, constant(wide, 2.0**52)), whole)
+    return builder.sub(bits, constant(whole, 0x433 << 52))
 
 
 @instruction(types.int64(types.float32))
 def fixed(builder, value):
     """A float32 in [0, 1] in units of 2**-40."""
-    return _to_fixed(builder, value, ir.DoubleType(), I64, ir.Constant)
+    return _to_fixed(builder, value, F64, I64)
 
 
 @instruction(I64x16())
@@ -38,7 +39,7 @@ def no_fixed(builder):
 @instruction(I64x16(I64x16, F32x16))
 def add_fixed(builder, sums, values):
     """Add each lane of `values`, all in [0, 1], to its sum."""
-    return builder.add(sums, _to_fixed(builder, values, VF64, VI64, constant))
+    return builder.add(sums, _to_fixed(builder, values, VF64, VI64))
 
 
 @instruction(types.int64(I64x16))
@@ -51,9 +52,3 @@ def sum_fixed(builder, sums):
 def lane_bits(builder, mask):
     """Bit i is set where lane i of the mask is."""
     return builder.zext(builder.bitcast(mask, I16), I64)
-
-
-@instruction(types.int64(types.int64))
-def lowest_bit(builder, word):
-    """The number of the lowest set bit; there is one."""
-    return call(builder, "llvm.cttz.i64", I64, word, I1(1))

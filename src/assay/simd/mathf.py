@@ -13,10 +13,10 @@ from numba.core import types
 from numba.core.types.containers import UniTuple
 
 from assay.simd.device import device
-from assay.simd.memory import as_f64, f64_bits
-from assay.simd.vector import bits, convert_i32, floats, fma, horner, instruction, select, splat, splat_i32
+from assay.simd.emit import F64, I1, I32, I64, call, conversion, instruction
+from assay.simd.vector import bits, convert_i32, floats, fma, horner, select, splat, splat_i32
 
-WORD, WIDE = ir.IntType(64), ir.IntType(128)
+WIDE = ir.IntType(128)
 
 ROUND_F32 = 12582912.0  # 1.5 * 2**23: adding and taking it away rounds to the nearest even integer
 ROUND_F64 = 6755399441055744.0  # 1.5 * 2**52, the same for float64
@@ -31,8 +31,32 @@ def multiply(builder, a, b):
     Numba's own product of signed integers is undefined when it overflows.
     """
     product = builder.mul(builder.zext(a, WIDE), builder.zext(b, WIDE))
-    high = builder.trunc(builder.lshr(product, ir.Constant(WIDE, 64)), WORD)
-    return high, builder.trunc(product, WORD)
+    high = builder.trunc(builder.lshr(product, WIDE(64)), I64)
+    return high, builder.trunc(product, I64)
+
+
+f64_bits = conversion(types.int64(types.float64), ir.IRBuilder.bitcast, I64)
+"""The bits of a float64, as an int64."""
+as_f64 = conversion(types.float64(types.int64), ir.IRBuilder.bitcast, F64)
+"""The float64 with the bits of an int64."""
+
+
+@instruction(types.int64(types.float32))
+def f32_bits(builder, value):
+    """The bits of a float32, zero-extended to an int64."""
+    return builder.zext(builder.bitcast(value, I32), I64)
+
+
+@instruction(types.int64(types.int64))
+def highest_bit(builder, word):
+    """The number of the highest set bit; there is one."""
+    return builder.sub(I64(63), call(builder, "llvm.ctlz.i64", I64, word, I1(1)))
+
+
+@instruction(types.int64(types.int64))
+def lowest_bit(builder, word):
+    """The number of the lowest set bit; there is one."""
+    return call(builder, "llvm.cttz.i64", I64, word, I1(1))
 
 
 _exp = horner(

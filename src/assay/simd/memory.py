@@ -1,4 +1,4 @@
-"""Memory at an address: vector and scalar loads and stores, float16 and bfloat16, tails, atomics."""
+"""Memory at an address: vector and scalar loads and stores, float16 and bfloat16, tails."""
 
 from __future__ import annotations
 
@@ -7,39 +7,12 @@ from numba.core import types
 from numba.core.types.containers import UniTuple
 from numba.extending import intrinsic
 
+from assay.simd.device import device
+from assay.simd.emit import F32, I8, I16, I32, I64, call, constant, instruction, load_at, spread, store_at
 from assay.simd.target import has_f16c
-from assay.simd.vector import (
-    F32,
-    I8,
-    I16,
-    I32,
-    I64,
-    LANES,
-    VF32,
-    VI32,
-    F32x16,
-    I32x16,
-    call,
-    constant,
-    instruction,
-    spread,
-)
+from assay.simd.vector import LANES, VF32, VI32, F32x16, I32x16
 
 VI16 = ir.VectorType(I16, LANES)
-
-
-def pointer(builder: ir.IRBuilder, address: ir.Value, pointee: ir.Type) -> ir.Value:
-    return builder.inttoptr(address, pointee.as_pointer())
-
-
-def load_at(builder: ir.IRBuilder, address: ir.Value, kind: ir.Type, align: int) -> ir.Value:
-    value = builder.load(pointer(builder, address, kind))
-    value.align = align
-    return value
-
-
-def store_at(builder: ir.IRBuilder, address: ir.Value, value: ir.Value, align: int) -> None:
-    builder.store(value, pointer(builder, address, value.type)).align = align
 
 
 def _loader(result: types.Type, stored: ir.Type, align: int, convert=lambda builder, value: value):
@@ -115,6 +88,27 @@ def brain_to_float(builder: ir.IRBuilder, brain: ir.Value) -> ir.Value:
     return builder.bitcast(wide, ir.VectorType(F32, count))
 
 
+def f32_at(builder: ir.IRBuilder, address: ir.Value, count: int) -> ir.Value:
+    """<count x float> at an address."""
+    return load_at(builder, address, ir.VectorType(F32, count), 4)
+
+
+def f16_at(builder: ir.IRBuilder, address: ir.Value, count: int) -> ir.Value:
+    """<count x float> of float16 at an address."""
+    return half_to_float(builder, load_at(builder, address, ir.VectorType(I16, count), 2))
+
+
+def bf16_at(builder: ir.IRBuilder, address: ir.Value, count: int) -> ir.Value:
+    """<count x float> of bfloat16 at an address."""
+    return brain_to_float(builder, load_at(builder, address, ir.VectorType(I16, count), 2))
+
+
+def fetch_at(builder: ir.IRBuilder, address: ir.Value) -> None:
+    """Bring what lies at an address into the cache, if it is memory."""
+    start = builder.inttoptr(address, I8.as_pointer())
+    call(builder, "llvm.prefetch.p0", ir.VoidType(), start, I32(0), I32(3), I32(1))
+
+
 def _scalar(widen):
     """The conversion of one number by way of a vector's."""
 
@@ -161,18 +155,41 @@ def put_half(builder, address, value):
     return builder.icmp_unsigned("==", builder.and_(half, I16(0x7C00)), I16(0x7C00))
 
 
-@instruction(F32x16(types.int64, types.int64))
-def load_part(builder, address, count):
-    """The first `count` floats at `address` (1 to 16); other lanes are +0, their memory is not read."""
-    start, mask = pointer(builder, address, VF32), _first(builder, count)
-    return call(builder, "llvm.masked.load.v16f32.p0", VF32, start, I32(4), mask, constant(VF32, 0.0))
+@instruction(F32x16(types.int64, types.int64, types.float32))
+def load_filled(builder, address, count, fill):
+    """The first `count` floats at `address` (1 to 16); other lanes are `fill`, their memory is not read."""
+    start, others = builder.inttoptr(address, VF32.as_pointer()), spread(builder, fill, LANES)
+    return call(builder, "llvm.masked.load.v16f32.p0", VF32, start, I32(4), _first(builder, count), others)
 
 
 @instruction(types.void(types.int64, F32x16, types.int64))
 def store_part(builder, address, value, count):
     """Store the first `count` lanes; no other memory is written."""
-    start, mask = pointer(builder, address, VF32), _first(builder, count)
+    start, mask = builder.inttoptr(address, VF32.as_pointer()), _first(builder, count)
     call(builder, "llvm.masked.store.v16f32.p0", ir.VoidType(), value, start, I32(4), mask)
+
+
+@device
+def load_part(address, count):
+    """The first `count` floats at `address` (1 to 16); other lanes are +0, their memory is not read."""
+    return load_filled(address, count, 0.0)
+
+
+@device
+def load_row(x, i, n, fill=0.0):
+    """Lanes i to i + 15 of a row of n floats, `fill` behind its end."""
+    if i + 16 <= n:
+        return load(x + 4 * i)
+    return load_filled(x + 4 * i, n - i, fill)
+
+
+@device
+def store_row(y, i, n, value):
+    """Store lanes i to i + 15 of a row of n floats, as many as it has."""
+    if i + 16 <= n:
+        store(y + 4 * i, value)
+    else:
+        store_part(y + 4 * i, value, n - i)
 
 
 def _first(builder: ir.IRBuilder, count: ir.Value) -> ir.Value:
@@ -180,52 +197,10 @@ def _first(builder: ir.IRBuilder, count: ir.Value) -> ir.Value:
     return builder.icmp_signed("<", lanes, spread(builder, builder.trunc(count, I32), LANES))
 
 
-@instruction(types.int64(types.int64, types.int64))
-def fetch_add(builder, address, amount):
-    """Add to the int64 at `address` atomically (acquire, release); the old value."""
-    return builder.atomic_rmw("add", pointer(builder, address, I64), amount, "acq_rel")
-
-
-@instruction(types.int64(types.int64, types.int64))
-def fetch_max(builder, address, value):
-    """Raise the int64 at `address` to `value` atomically, if it is less; the old value."""
-    return builder.atomic_rmw("max", pointer(builder, address, I64), value, "acq_rel")
-
-
-@instruction(types.int64(types.int64))
-def atomic_get(builder, address):
-    """The int64 at `address`, with acquire order."""
-    return builder.load_atomic(pointer(builder, address, I64), "acquire", 8)
-
-
-@instruction(types.void(types.int64, types.int64))
-def atomic_put(builder, address, value):
-    """Store an int64 with sequentially consistent order."""
-    builder.store_atomic(value, pointer(builder, address, I64), "seq_cst", 8)
-
-
 @instruction(types.float32(types.int64))
 def as_f32(builder, word):
     """The low 32 bits of an int64 as a float32: how a kernel's arguments carry floats."""
     return builder.bitcast(builder.trunc(word, I32), F32)
-
-
-@instruction(types.int64(types.float32))
-def f32_bits(builder, value):
-    """The bits of a float32, zero-extended to an int64."""
-    return builder.zext(builder.bitcast(value, I32), I64)
-
-
-@instruction(types.int64(types.float64))
-def f64_bits(builder, value):
-    """The bits of a float64, as an int64."""
-    return builder.bitcast(value, I64)
-
-
-@instruction(types.float64(types.int64))
-def as_f64(builder, word):
-    """The float64 with the bits of an int64."""
-    return builder.bitcast(word, ir.DoubleType())
 
 
 @intrinsic(prefer_literal=True)

@@ -7,7 +7,7 @@ import platform
 from llvmlite import ir
 from numba.core import types
 
-from assay.simd.vector import I8, I32, I64, call, instruction
+from assay.simd.emit import I8, I32, I64, call, instruction
 
 _X86 = platform.machine() in ("x86_64", "AMD64")
 

@@ -7,19 +7,18 @@ reassociation.
 
 from __future__ import annotations
 
-import inspect
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 
 from llvmlite import ir
 from numba.core import types
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
-from numba.extending import intrinsic, lower_builtin, models, register_model
+from numba.extending import lower_builtin, models, register_model
+
+from assay.simd.emit import F32, I1, I16, I32, call, constant, conversion, fused, instruction, named, spread
 
 LANES = 16
-F32 = ir.FloatType()
-I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 VF32 = ir.VectorType(F32, LANES)
 VI32 = ir.VectorType(I32, LANES)
 VI1 = ir.VectorType(I1, LANES)
@@ -46,59 +45,6 @@ Mask16 = Vector("Mask16", VI1)
 
 Emit = Callable[..., ir.Value]
 """What makes code of a builder and values."""
-
-
-def constant(vector: ir.VectorType, value: float | int) -> ir.Constant:
-    """A vector constant with `value` in every lane."""
-    return ir.Constant(vector, [ir.Constant(vector.element, value)] * vector.count)
-
-
-def call(builder: ir.IRBuilder, name: str, result: ir.Type, *arguments: ir.Value) -> ir.Value:
-    """Emit a call of the LLVM intrinsic or external function `name`."""
-    kind = ir.FunctionType(result, [argument.type for argument in arguments])
-    module = builder.module
-    function = module.globals.get(name) or ir.Function(module, kind, name)
-    return builder.call(function, arguments)
-
-
-def spread(builder: ir.IRBuilder, scalar: ir.Value, count: int) -> ir.Value:
-    """A vector with `scalar` in each of `count` lanes."""
-    none = ir.Constant(ir.VectorType(scalar.type, count), ir.Undefined)
-    first = builder.insert_element(none, scalar, I32(0))
-    return builder.shuffle_vector(first, none, constant(ir.VectorType(I32, count), 0))
-
-
-def least(builder: ir.IRBuilder, left: ir.Value, right: ir.Value) -> ir.Value:
-    """The lesser of two signed integers."""
-    return builder.select(builder.icmp_signed("<", left, right), left, right)
-
-
-def instruction(*signatures):
-    """Makes of `emit(builder, *values)` a function that kernels call. Of several signatures, each
-    `result(*arguments)`, the one that fits; to a single one its arguments are converted. `emit` returns a
-    value, several as a tuple, or None for void.
-    """
-
-    def made(emit):
-        def typed(typingctx, *arguments):
-            fitting = [each for each in signatures if each.args == arguments]
-            if not fitting and len(signatures) > 1:
-                return None
-
-            def lower(context, builder, sig, args):
-                result = emit(builder, *args)
-                if isinstance(result, tuple):
-                    return context.make_tuple(builder, sig.return_type, result)
-                return context.get_dummy_value() if result is None else result
-
-            return (fitting or signatures)[0], lower
-
-        typed.__name__, typed.__qualname__, typed.__doc__ = emit.__name__, emit.__qualname__, emit.__doc__
-        # Numba's context stands where the builder does.
-        typed.__signature__ = inspect.signature(emit)  # type: ignore[attr-defined]
-        return intrinsic(typed)
-
-    return made
 
 
 def _operator(python, emit: dict[Vector, Emit], result: Vector | None = None, operands: int = 2) -> None:
@@ -163,16 +109,6 @@ def splat_i32(builder, value):
     return spread(builder, value, LANES)
 
 
-def _named(kind: ir.Type) -> str:
-    """A type's part of the name of an LLVM intrinsic."""
-    return f"v{kind.count}f32" if isinstance(kind, ir.VectorType) else kind.intrinsic_name
-
-
-def fused(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
-    """a·b + c with one rounding."""
-    return call(builder, f"llvm.fma.{_named(a.type)}", a.type, a, b, c)
-
-
 @instruction(*(kind(kind, kind, kind) for kind in (F32x16, types.float32, types.float64)))
 def fma(builder, a, b, c):
     """a·b + c with one rounding, on vectors or on scalars."""
@@ -184,11 +120,8 @@ def horner(*coefficients: float):
 
     @instruction(F32x16(F32x16), types.float64(types.float64))
     def evaluate(builder, x):
-        make = constant if isinstance(x.type, ir.VectorType) else ir.Constant
-        return reduce(
-            lambda total, coefficient: fused(builder, total, x, coefficient),
-            [make(x.type, coefficient) for coefficient in coefficients],
-        )
+        factors = [constant(x.type, coefficient) for coefficient in coefficients]
+        return reduce(lambda total, factor: fused(builder, total, x, factor), factors)
 
     return evaluate
 
@@ -198,9 +131,9 @@ def decoder(table: Sequence[int]):
 
     @instruction(I32x16(I32x16), types.int64(types.int64))
     def decode(builder, place):
-        found, make = place, constant if isinstance(place.type, ir.VectorType) else ir.Constant
+        found = place
         for number, entry in enumerate(table):
-            here, this = make(place.type, number), make(place.type, entry)
+            here, this = constant(place.type, number), constant(place.type, entry)
             found = builder.select(builder.icmp_signed(">=", place, here), this, found)
         return found
 
@@ -210,7 +143,7 @@ def decoder(table: Sequence[int]):
 @instruction(*(kind(kind) for kind in (F32x16, types.float32)))
 def sqrt(builder, value):
     """The correctly rounded square root, of a vector or a float32."""
-    return call(builder, f"llvm.sqrt.{_named(value.type)}", value.type, value)
+    return call(builder, f"llvm.sqrt.{named(value.type)}", value.type, value)
 
 
 @instruction(*(kind(Mask16, kind, kind) for kind in (F32x16, I32x16)))
@@ -219,28 +152,14 @@ def select(builder, mask, yes, no):
     return builder.select(mask, yes, no)
 
 
-@instruction(I32x16(F32x16))
-def convert_i32(builder, value):
-    """float32 to int32, towards zero; the caller has clamped the value into range."""
-    return builder.fptosi(value, VI32)
-
-
-@instruction(F32x16(I32x16))
-def convert_f32(builder, value):
-    """int32 to float32, to nearest even."""
-    return builder.sitofp(value, VF32)
-
-
-@instruction(I32x16(F32x16))
-def bits(builder, value):
-    """The 32 bits of each float, as integers."""
-    return builder.bitcast(value, VI32)
-
-
-@instruction(F32x16(I32x16))
-def floats(builder, value):
-    """Each lane's 32 bits, as a float."""
-    return builder.bitcast(value, VF32)
+convert_i32 = conversion(I32x16(F32x16), _BUILD.fptosi, VI32)
+"""float32 to int32, towards zero; the caller has clamped the value into range."""
+convert_f32 = conversion(F32x16(I32x16), _BUILD.sitofp, VF32)
+"""int32 to float32, to nearest even."""
+bits = conversion(I32x16(F32x16), _BUILD.bitcast, VI32)
+"""The 32 bits of each float, as integers."""
+floats = conversion(F32x16(I32x16), _BUILD.bitcast, VF32)
+"""Each lane's 32 bits, as a float."""
 
 
 @instruction(I32x16())
@@ -276,32 +195,22 @@ def tree_max(builder, value):
     return _tree(builder, value, lambda a, b: builder.select(builder.fcmp_ordered(">", a, b), a, b))
 
 
-def _shuffle(builder, a, b, lanes):
-    return builder.shuffle_vector(a, b, ir.Constant(VI32, list(lanes)))
+def _shuffle(lanes: Iterable[int]):
+    """The function `(a, b)` to those lanes of a and then of b."""
+
+    @instruction(F32x16(F32x16, F32x16))
+    def shuffle(builder, a, b):
+        return builder.shuffle_vector(a, b, ir.Constant(VI32, list(lanes)))
+
+    return shuffle
 
 
-@instruction(F32x16(F32x16, F32x16))
-def evens(builder, a, b):
-    """Lanes 0, 2, 4, … of a and then of b."""
-    return _shuffle(builder, a, b, range(0, 2 * LANES, 2))
-
-
-@instruction(F32x16(F32x16, F32x16))
-def odds(builder, a, b):
-    """Lanes 1, 3, 5, … of a and then of b."""
-    return _shuffle(builder, a, b, range(1, 2 * LANES, 2))
-
-
-@instruction(F32x16(F32x16, F32x16))
-def interleave_low(builder, a, b):
-    """a0, b0, a1, b1, …, a7, b7."""
-    return _shuffle(builder, a, b, [lane // 2 + LANES * (lane % 2) for lane in range(LANES)])
-
-
-@instruction(F32x16(F32x16, F32x16))
-def interleave_high(builder, a, b):
-    """a8, b8, …, a15, b15."""
-    return _shuffle(builder, a, b, [8 + lane // 2 + LANES * (lane % 2) for lane in range(LANES)])
+evens = _shuffle(range(0, 2 * LANES, 2))
+odds = _shuffle(range(1, 2 * LANES, 2))
+interleave_low = _shuffle([lane // 2 + LANES * (lane % 2) for lane in range(LANES)])
+"""a0, b0, a1, b1, …, a7, b7."""
+interleave_high = _shuffle([8 + lane // 2 + LANES * (lane % 2) for lane in range(LANES)])
+"""a8, b8, …, a15, b15."""
 
 
 @instruction(types.boolean(Mask16))
