@@ -14,7 +14,7 @@ from assay.compiler.plan import Compiler, Launch, Plan, choose
 from assay.errors import ContractError
 from assay.graph.dim import Dim
 from assay.graph.graph import Node, ValueType
-from assay.kernels.opcodes import REGISTERS
+from assay.kernels.sizes import REGISTERS
 from assay.ops import registry
 from assay.ops.builder import Builder
 from assay.ops.operator import Kernel, Site

@@ -52,13 +52,12 @@ def test_a_record_has_room_for_its_parts(dtype: DType) -> None:
     form = FORMATS[dtype.name]
     numbers = PANEL * form.groups * (1 if form.super_block else 2)
     assert form.scales * 8 == PANEL * BLOCK * form.bits
-    assert form.minimums - form.scales == numbers
-    assert form.block == (form.minimums + numbers if form.minimum else form.minimums)
-    assert (
-        form.super_scales == form.blocks * form.block and form.super_minimums - form.super_scales == 2 * PANEL
-    )
-    shared = 2 * PANEL * (1 + form.minimum) if form.super_block else 0
-    assert form.record == form.super_scales + shared == form.pace * form.blocks
+    own, shared = zip(*form.numbers, strict=True)
+    assert own == (form.scales, form.scales + numbers)[: 1 + form.minimum]
+    assert form.block == own[-1] + numbers
+    behind = form.blocks * form.block
+    assert shared == ((behind, behind + 2 * PANEL)[: 1 + form.minimum] if form.super_block else own)
+    assert form.record == (shared[-1] + 2 * PANEL if form.super_block else behind) == form.pace * form.blocks
     assert 0 <= form.offset < 1 << form.bits or form.codes
     assert len(form.codes) in (0, 1 << form.bits) and all(0 < code < 256 for code in form.unsigned_codes)
     assert form.blocks * BLOCK == dtype.block and form.block % 16 == form.record % 16 == 0

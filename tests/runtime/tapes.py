@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from assay.kernels.cache import addresses
-from assay.kernels.control import ENTRY_BYTES, LINE
+from assay.kernels.sizes import ENTRY_BYTES, LINE
 from assay.runtime.team import Team
 
 

@@ -87,7 +87,7 @@ def limits(device: Cpu) -> Limits:
     import numpy as np
 
     from assay.kernels.cache import addresses
-    from assay.kernels.control import LINE
+    from assay.kernels.sizes import LINE
 
     addresses(["probe.read", "probe.multiply", "probe.dot"])
     threads = device.team.nthreads

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from assay.graph.graph import Graph
-from assay.kernels.opcodes import REGISTERS
+from assay.kernels.sizes import REGISTERS
 from assay.ops.chain import Link, link, sources
 from assay.ops.operator import Site
 

@@ -7,8 +7,8 @@ has a float as right, operations of one operand ignore it. Each operation rounds
 
 from __future__ import annotations
 
-from assay.kernels.opcodes import ADD, BLOCK, GELU, GELU_TANH, LOAD, LOAD_ROW, MUL, SCALE, SILU, STORE, TANH
 from assay.kernels.share import first_row
+from assay.kernels.sizes import ADD, GELU, GELU_TANH, LOAD, LOAD_ROW, MUL, SCALE, SILU, STORE, STRETCH, TANH
 from assay.simd.mathf import exp, normal_tail, tanh
 from assay.simd.memory import as_f32, get_f32, get_i64, load, load_part, put_f32, store, store_part, words
 from assay.simd.vector import fma, select, splat
@@ -23,14 +23,14 @@ def chain(args, tid, nthreads):
     scratch += pace * tid
     end = n * first_row(rows, tid + 1, nthreads)
     one = splat(1.0)
-    for start in range(n * first_row(rows, tid, nthreads), end, BLOCK):
-        size = min(BLOCK, end - start)
+    for start in range(n * first_row(rows, tid, nthreads), end, STRETCH):
+        size = min(STRETCH, end - start)
         whole = size // 16 * 16
         for index in range(count):
             word = args + 48 + 32 * index
             operation, left, right = get_i64(word), get_i64(word + 16), get_i64(word + 24)
-            target = scratch + 4 * BLOCK * get_i64(word + 8)
-            a, b = scratch + 4 * BLOCK * left, scratch + 4 * BLOCK * right
+            target = scratch + 4 * STRETCH * get_i64(word + 8)
+            a, b = scratch + 4 * STRETCH * left, scratch + 4 * STRETCH * right
             if operation == LOAD:
                 for i in range(0, whole, 16):
                     store(target + 4 * i, load(left + 4 * (start + i)))

@@ -60,16 +60,12 @@ def tile(rows: int, width: int, load: Loader = f32_at, size: int = 4):
             for number in numbers
             for index in registers
         ]
-        with builder.if_else(builder.icmp_signed("!=", first, I64(0))) as (fresh, continued):
-            with fresh:
-                for target, result in zip(targets, results, strict=True):
-                    store_at(builder, target, result, 4)
-            with continued:
-                totals = [
-                    builder.fadd(load_at(builder, target, vector, 4), result)
-                    for target, result in zip(targets, results, strict=True)
-                ]
-                for target, total in zip(targets, totals, strict=True):
-                    store_at(builder, target, total, 4)
+        fresh = builder.icmp_signed("!=", first, I64(0))
+        more = [
+            builder.fadd(load_at(builder, target, vector, 4), result)
+            for target, result in zip(targets, results, strict=True)
+        ]
+        for target, result, total in zip(targets, results, more, strict=True):
+            store_at(builder, target, builder.select(fresh, result, total), 4)
 
     return float_tile

@@ -12,7 +12,7 @@ from functools import reduce
 from llvmlite import ir
 
 from assay.kernels.panels import PANEL, Format, Part, parts
-from assay.simd.emit import I8, I16, I32, I64, call, constant, load_at, spread
+from assay.simd.emit import I8, I16, I32, I64, call, constant, load_at, looked_up, spread
 from assay.simd.target import has_avx2, has_vnni
 
 Planes = list[ir.Value]
@@ -158,14 +158,8 @@ class Words(Lanes):
     columns = 4
 
     def decoded(self, word: ir.Value) -> Planes:
-        """Of a table, the last number whose place isn't beyond the byte."""
-        builder, codes = self.builder, self.form.unsigned_codes
-        octets = builder.bitcast(word, self.bytes)
-        found = constant(self.bytes, codes[0])
-        for place, code in enumerate(codes[1:], start=1):
-            beyond = builder.icmp_signed("<", octets, constant(self.bytes, place))
-            found = builder.select(beyond, found, constant(self.bytes, code))
-        return [builder.bitcast(found, self.vi32)]
+        octets = self.builder.bitcast(word, self.bytes)
+        return [self.builder.bitcast(looked_up(self.builder, octets, self.form.unsigned_codes), self.vi32)]
 
     def accumulate(self, sums: Planes, weights: list[Planes], activations: Planes) -> Planes:
         builder, vi16 = self.builder, ir.VectorType(I16, 8)

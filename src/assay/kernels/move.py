@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from assay.kernels.share import first_row
-from assay.simd.memory import get_i32, load, load_part, load_row, store, store_part, store_row, words
+from assay.simd.memory import get_i32, load, load_row, store, store_row, words
 from assay.simd.vector import splat
 
 NAN = np.float32(np.nan)
@@ -32,14 +32,13 @@ def segment_mean(args, tid, nthreads):
         begin, end = get_i32(first + 4 * segment), get_i32(last + 4 * segment)
         inside = 0 <= begin < end <= t
         for j in range(0, n, 16):
-            count = min(16, n - j)
             for lane in range(16):
                 store(sums + 64 * lane, splat(0.0))
             for row in range(begin, end if inside else begin):
                 lane = sums + 64 * ((row - begin) % 16)
-                store(lane, load(lane) + load_part(x + 4 * (n * row + j), count))
+                store(lane, load(lane) + load_row(x + 4 * n * row, j, n))
             for half in (8, 4, 2, 1):
                 for lane in range(half):
                     store(sums + 64 * lane, load(sums + 64 * lane) + load(sums + 64 * (lane + half)))
             divisor = splat(np.float32(end - begin) if inside else NAN)
-            store_part(y + 4 * (n * segment + j), load(sums) / divisor, count)
+            store_row(y + 4 * n * segment, j, n, load(sums) / divisor)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from assay.kernels.share import first_row
-from assay.simd.memory import as_f32, load, load_part, store, store_part, words
+from assay.simd.memory import as_f32, load, load_part, load_row, store, store_part, words
 from assay.simd.vector import fma, lane_numbers, select, splat, splat_i32, sqrt, tree_sum
 
 ONE = np.float32(1.0)
@@ -21,11 +21,8 @@ def rms_norm(args, tid, nthreads):
     for row in range(groups * first_row(rows, tid, nthreads), groups * first_row(rows, tid + 1, nthreads)):
         source, target = x + 4 * n * row, y + 4 * n * row
         squares = splat(0.0)
-        for i in range(0, whole, 16):
-            v = load(source + 4 * i)
-            squares = fma(v, v, squares)
-        if whole < n:
-            v = load_part(source + 4 * whole, n - whole)
+        for i in range(0, n, 16):
+            v = load_row(source, i, n)
             squares = fma(v, v, squares)
         scale = splat(ONE / sqrt(tree_sum(squares) / np.float32(n) + eps))
         for i in range(0, whole, 16):
@@ -44,19 +41,14 @@ def layer_norm(args, tid, nthreads):
     for row in range(first_row(rows, tid, nthreads), first_row(rows, tid + 1, nthreads)):
         source, target = x + 4 * n * row, y + 4 * n * row
         total = splat(0.0)
-        for i in range(0, whole, 16):
-            total = total + load(source + 4 * i)
-        if whole < n:
-            total = total + load_part(source + 4 * whole, n - whole)
+        for i in range(0, n, 16):
+            total = total + load_row(source, i, n)
         mean = splat(tree_sum(total) / np.float32(n))
         squares = splat(0.0)
-        for i in range(0, whole, 16):
-            d = load(source + 4 * i) - mean
-            squares = fma(d, d, squares)
-        if whole < n:
-            d = load_part(source + 4 * whole, n - whole) - mean
-            # Lanes past the end must not count: there d is −mean.
-            d = select(lane_numbers() < splat_i32(n - whole), d, splat(0.0))
+        for i in range(0, n, 16):
+            # Lanes past the end must not count: there the difference is −mean.
+            inside = lane_numbers() < splat_i32(n - i)
+            d = select(inside, load_row(source, i, n) - mean, splat(0.0))
             squares = fma(d, d, squares)
         scale = splat(ONE / sqrt(tree_sum(squares) / np.float32(n) + eps))
         for i in range(0, whole, 16):

@@ -54,10 +54,7 @@ def _quantised(dtype: DType, reader: Reader):
     super_block, minimum, groups = form.super_block, form.minimum, form.groups
     has_scale, scale = bool(reader.scale), reader.scale or reader.word
     has_minimum, least = bool(reader.minimum), reader.minimum or reader.word
-    own_scales, own_minimums = form.scales, form.minimums
-    scales, minimums = form.super_scales, form.super_minimums
-    if not super_block:
-        scales, minimums = own_scales, own_minimums
+    (own_scales, scales), (own_minimums, minimums) = form.numbers[0], form.numbers[-1]
     d, m = place(dtype, "d"), place(dtype, "dmin" if super_block else "m") if minimum else 0
     sign = 0x8000 if super_block else 0  # dmin is subtracted, m is added
 

@@ -109,29 +109,21 @@ class Format:
         return PANEL * BLOCK * self.bits // 8
 
     @property
-    def minimums(self) -> int:
-        """Where a block's minimums begin, if it has them."""
-        return self.scales + self._numbers
+    def numbers(self) -> tuple[tuple[int, int], ...]:
+        """Where scales, and minimums if there are any, begin: in a block, and as float16 in a record."""
+        own = [self.scales + self._numbers * kind for kind in range(1 + self.minimum)]
+        shared = [self.blocks * self.block + 2 * PANEL * kind for kind in range(1 + self.minimum)]
+        return tuple(zip(own, shared if self.super_block else own, strict=True))
 
     @property
     def block(self) -> int:
         """Bytes of one block of a panel."""
-        return self.scales + self._numbers * (2 if self.minimum else 1)
-
-    @property
-    def super_scales(self) -> int:
-        """Where a record's own scales begin, if it has them: behind its blocks."""
-        return self.blocks * self.block
-
-    @property
-    def super_minimums(self) -> int:
-        """Where a record's own minimums begin, if it has them."""
-        return self.super_scales + 2 * PANEL
+        return self.scales + self._numbers * (1 + self.minimum)
 
     @property
     def record(self) -> int:
         """Bytes of one record: as much of K of one panel as a file's block."""
-        return self.super_scales + (2 * PANEL * (2 if self.minimum else 1) if self.super_block else 0)
+        return self.blocks * self.block + (2 * PANEL * (1 + self.minimum) if self.super_block else 0)
 
     @property
     def pace(self) -> int:

@@ -13,10 +13,10 @@ from functools import reduce
 from llvmlite import ir
 from numba.core import types
 
-from assay.kernels.control import LINE
 from assay.kernels.lanes import lanes
 from assay.kernels.panels import FORMATS
 from assay.kernels.share import take
+from assay.kernels.sizes import LINE
 from assay.simd.emit import F32, I32, I64, fused, instruction, load_at, loop, store_at
 from assay.simd.memory import load_i32, put_i64, store_i32, words
 from assay.simd.target import features

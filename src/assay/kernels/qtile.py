@@ -17,9 +17,9 @@ from itertools import product
 from llvmlite import ir
 from numba.core import types
 
-from assay.kernels.control import LINE
 from assay.kernels.lanes import Avx2, Lanes, lanes
 from assay.kernels.panels import BLOCK, PANEL, Format
+from assay.kernels.sizes import LINE
 from assay.simd.emit import F32, I8, I32, I64, constant, fused, instruction, least, load_at, loop, store_at
 from assay.simd.memory import f16_at, fetch_at
 
@@ -131,14 +131,11 @@ class _Tile:
         form = self.form
         for group, totals in enumerate(groups):
             dots = self._dots(place, a_rows, group)
-            scale_w = self._numbers(place, form.scales, form.super_scales, group)
-            minimums: list[ir.Value | None] = [None] * len(scale_w)
-            if form.minimum:
-                minimums = self._numbers(place, form.minimums, form.super_minimums, group)
-            factors = product(zip(scale_a, totals, strict=True), zip(scale_w, minimums, strict=True))
+            numbers = [self._numbers(place, own, shared, group) for own, shared in form.numbers]
+            factors = product(zip(scale_a, totals, strict=True), zip(*numbers, strict=True))
             values = [
-                self._added(value, dot, *row, *column)
-                for value, dot, (row, column) in zip(values, dots, factors, strict=False)
+                self._added(value, dot, *row, *numbers)
+                for value, dot, (row, numbers) in zip(values, dots, factors, strict=False)
             ]
         return values
 
@@ -149,7 +146,7 @@ class _Tile:
         scale_a: ir.Value,
         total: ir.Value,
         scale_w: ir.Value,
-        minimum: ir.Value | None,
+        minimum: ir.Value | None = None,
     ) -> ir.Value:
         """A register's value after one more group: of its integers, and their scale and minimum."""
         builder, splat = self.builder, self.way.splat

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from assay.kernels.share import first_row
-from assay.simd.device import device
 from assay.simd.mathf import sincos
-from assay.simd.memory import get_f32, get_i32, load, load_part, put_f32, store, store_part, words
+from assay.simd.memory import get_f32, get_i32, load, load_row, put_f32, store, store_row, words
 from assay.simd.vector import evens, fma, interleave_high, interleave_low, odds
 
 
@@ -25,48 +24,45 @@ def table(args, tid, nthreads):
             put_f32(out + 8 * pairs * row + 4 * (pairs + pair), np.float32(sine))
 
 
-@device
-def turn_halves(source, target, turn, pairs):
-    """Pairs are elements i and i + P."""
-    for i in range(0, pairs, 16):
-        n = min(16, pairs - i)
-        a, b = load_part(source + 4 * i, n), load_part(source + 4 * (pairs + i), n)
-        c, s = load_part(turn + 4 * i, n), load_part(turn + 4 * (pairs + i), n)
-        store_part(target + 4 * i, fma(a, c, -(b * s)), n)
-        store_part(target + 4 * (pairs + i), fma(a, s, b * c), n)
+def halves(args, tid, nthreads):
+    """(x, table, y, T, heads, D, P): pairs are elements i and i + P of each head's first 2P; the rest is
+    copied.
+    """
+    x, turns, y, rows, heads, d, pairs = words(args, 7)
+    for row in range(first_row(rows, tid, nthreads), first_row(rows, tid + 1, nthreads)):
+        turn = turns + 8 * pairs * row
+        for head in range(heads):
+            source, target = x + 4 * d * (heads * row + head), y + 4 * d * (heads * row + head)
+            for i in range(0, pairs, 16):
+                a, b = load_row(source, i, pairs), load_row(source + 4 * pairs, i, pairs)
+                c, s = load_row(turn, i, pairs), load_row(turn + 4 * pairs, i, pairs)
+                store_row(target, i, pairs, fma(a, c, -(b * s)))
+                store_row(target + 4 * pairs, i, pairs, fma(a, s, b * c))
+            for i in range(2 * pairs, d):
+                put_f32(target + 4 * i, get_f32(source + 4 * i))
 
 
-@device
-def turn_neighbours(source, target, turn, pairs):
-    """Pairs are elements 2i and 2i + 1."""
+def neighbours(args, tid, nthreads):
+    """(x, table, y, T, heads, D, P): pairs are elements 2i and 2i + 1 of each head's first 2P; the rest is
+    copied.
+    """
+    x, turns, y, rows, heads, d, pairs = words(args, 7)
     whole = pairs // 16 * 16
-    for i in range(0, whole, 16):
-        low, high = load(source + 8 * i), load(source + 8 * i + 64)
-        c, s = load(turn + 4 * i), load(turn + 4 * (pairs + i))
-        a, b = evens(low, high), odds(low, high)
-        left, right = fma(a, c, -(b * s)), fma(a, s, b * c)
-        store(target + 8 * i, interleave_low(left, right))
-        store(target + 8 * i + 64, interleave_high(left, right))
-    for i in range(whole, pairs):
-        a, b = get_f32(source + 8 * i), get_f32(source + 8 * i + 4)
-        c, s = get_f32(turn + 4 * i), get_f32(turn + 4 * (pairs + i))
-        put_f32(target + 8 * i, fma(a, c, -(b * s)))
-        put_f32(target + 8 * i + 4, fma(a, s, b * c))
-
-
-def _kernel(turn_head):
-    def kernel(args, tid, nthreads):
-        """(x, table, y, T, heads, D, P): each head's first 2P elements are P pairs; the rest is copied."""
-        x, turns, y, rows, heads, d, pairs = words(args, 7)
-        for row in range(first_row(rows, tid, nthreads), first_row(rows, tid + 1, nthreads)):
-            for head in range(heads):
-                source, target = x + 4 * d * (heads * row + head), y + 4 * d * (heads * row + head)
-                turn_head(source, target, turns + 8 * pairs * row, pairs)
-                for i in range(2 * pairs, d):
-                    put_f32(target + 4 * i, get_f32(source + 4 * i))
-
-    return kernel
-
-
-halves = _kernel(turn_halves)
-neighbours = _kernel(turn_neighbours)
+    for row in range(first_row(rows, tid, nthreads), first_row(rows, tid + 1, nthreads)):
+        turn = turns + 8 * pairs * row
+        for head in range(heads):
+            source, target = x + 4 * d * (heads * row + head), y + 4 * d * (heads * row + head)
+            for i in range(0, whole, 16):
+                low, high = load(source + 8 * i), load(source + 8 * i + 64)
+                c, s = load(turn + 4 * i), load(turn + 4 * (pairs + i))
+                a, b = evens(low, high), odds(low, high)
+                left, right = fma(a, c, -(b * s)), fma(a, s, b * c)
+                store(target + 8 * i, interleave_low(left, right))
+                store(target + 8 * i + 64, interleave_high(left, right))
+            for i in range(whole, pairs):
+                a, b = get_f32(source + 8 * i), get_f32(source + 8 * i + 4)
+                c, s = get_f32(turn + 4 * i), get_f32(turn + 4 * (pairs + i))
+                put_f32(target + 8 * i, fma(a, c, -(b * s)))
+                put_f32(target + 8 * i + 4, fma(a, s, b * c))
+            for i in range(2 * pairs, d):
+                put_f32(target + 4 * i, get_f32(source + 4 * i))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.kernels.control import ROWS
+from assay.kernels.sizes import ROWS
 from assay.simd.atomics import fetch_add, fetch_max
 from assay.simd.device import device
 from assay.simd.memory import get_i64

@@ -16,6 +16,29 @@ MOST_TOP = 20
 POSITIONS = 1 << 20
 """Tokens of the longest context: their rotary angles are exact (see the operator `rotary_table`)."""
 
+LOAD, LOAD_ROW, STORE, ADD, MUL, SCALE, SILU, GELU, GELU_TANH, TANH = range(10)
+"""The operations of elementwise.py's chains."""
+REGISTERS = 8
+"""The most that a chain may take."""
+STRETCH = 256
+"""Elements of one register of a chain."""
+CHAIN_SCRATCH = 4 * STRETCH * REGISTERS
+
+LINE = 64
+"""Bytes of a cache line: apart by that much, two words don't slow each other down."""
+ROWS = 1 << 40
+"""More rows than any value has: a fault in row r leaves ROWS - r, so that the first row leaves the most."""
+ENTRY_BYTES = 24
+"""Bytes of one entry of a tape."""
+
+
+class CONTROL:
+    """Offsets in a team's control block; see kernels/team.py."""
+
+    EPOCH, ARRIVED, PASSED, SLEEPERS, TAPE = (LINE * index for index in range(5))
+    LENGTH, COUNTERS, STOP, SYSCALL, FUTEX, YIELD, FAULT = (4 * LINE + 8 * index for index in range(1, 8))
+    BYTES = 5 * LINE
+
 
 def attention_scratch(group: int, head_dim: int) -> int:
     """Scratch of one thread of attention with `group` query heads to a key head: queries, a page's keys and

@@ -17,7 +17,7 @@ it. Entry i's work counter and fault (share.py) are the words 8i and 8i + 1 of t
 
 from __future__ import annotations
 
-from assay.kernels.control import CONTROL, ENTRY_BYTES, LINE
+from assay.kernels.sizes import CONTROL, ENTRY_BYTES, LINE
 from assay.simd.atomics import atomic_get, atomic_put, fetch_add
 from assay.simd.device import device
 from assay.simd.memory import get_i64, put_i64

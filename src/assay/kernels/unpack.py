@@ -4,12 +4,16 @@ rounded. The products of integers read many at once (lanes.py).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+from numba.core import types
 
 from assay.kernels.panels import BLOCK, PANEL, Format, tables
 from assay.simd.device import device
+from assay.simd.emit import instruction, looked_up
 from assay.simd.memory import get_f16, get_i8, get_u32, load_f16, load_i8, load_i32, put_f32, store
-from assay.simd.vector import convert_f32, decoder, splat_i32
+from assay.simd.vector import I32x16, convert_f32, splat_i32
 
 _ONE = get_u32, np.int64, get_i8, get_f16, np.float32, put_f32
 """A column's way to load 32 bits, to make an integer one of its kind, to load an int8 and a float16, to
@@ -24,41 +28,58 @@ def unpacked(form: Format, *, wide: bool):
     """
     load, spread, load_small, load_half, convert, put = _SIXTEEN if wide else _ONE
     integer = _integer(form, load, spread)
-    scale = _scale(form, form.scales, form.super_scales, load_small, load_half, convert)
-    minimum = _scale(form, form.minimums, form.super_minimums, load_small, load_half, convert)
-    group, has_minimum, pitch = form.group, form.minimum, 4 * (PANEL if wide else 1)
+    scale, *others = (_scale(form, *places, load_small, load_half, convert) for places in form.numbers)
+    has_minimum, minimum = bool(others), others[0] if others else scale
+    blocks, record, size, group, pitch = (
+        form.blocks,
+        form.record,
+        form.block,
+        form.group,
+        4 * (PANEL if wide else 1),
+    )
 
     @device
     def write(panel, block, column, to):
+        of_record = panel + record * (block // blocks)
+        of_block = of_record + size * (block % blocks)
         for first in range(0, BLOCK, group):
-            factor = scale(panel, block, first // group, column)
+            factor = scale(of_record, of_block, first // group, column)
             for i in range(first, first + group):
-                value = convert(integer(panel, block, i, column)) * factor
+                value = convert(integer(of_block, i, column)) * factor
                 if has_minimum:
-                    value = value + minimum(panel, block, first // group, column)
+                    value = value + minimum(of_record, of_block, first // group, column)
                 put(to + pitch * i, value)
 
     return write
 
 
 def _integer(form: Format, load, spread):
-    """The function `(panel, block, i, column)`: integer i of the block, less the offset."""
+    """The function `(block, i, column)`: integer i of the block at an address, less the offset."""
     first, *others = (_part(*table, load, spread) for table in tables(form.bits))
     cut, second = bool(others), others[0] if others else first
-    blocks, record, size, offset = form.blocks, form.record, form.block, form.offset
-    coded, decode = bool(form.codes), decoder(form.unsigned_codes)
+    offset = form.offset
+    coded, decode = bool(form.codes), _decoder(form.unsigned_codes or (0,))
 
     @device
-    def read(panel, block, i, column):
-        at = panel + record * (block // blocks) + size * (block % blocks) + 4 * column
-        number = first(at, i)
+    def read(block, i, column):
+        number = first(block + 4 * column, i)
         if cut:
-            number = number | second(at, i)
+            number = number | second(block + 4 * column, i)
         if coded:
             number = decode(number)
         return number - spread(offset)
 
     return read
+
+
+def _decoder(table: Sequence[int]):
+    """The instruction for each lane's number in the table, or an int64's. Numbers beyond it are its last."""
+
+    @instruction(I32x16(I32x16), types.int64(types.int64))
+    def decode(builder, place):
+        return looked_up(builder, place, table)
+
+    return decode
 
 
 def _part(words: int, shifts: int, bits: int, below: int, load, spread):
@@ -74,18 +95,16 @@ def _part(words: int, shifts: int, bits: int, below: int, load, spread):
 
 
 def _scale(form: Format, own: int, shared: int, load_small, load_half, convert):
-    """The function `(panel, block, group, column)`: the number that lies at `own` in the block, and, if it is
-    int8, its float16 at `shared` in the record.
+    """The function `(record, block, group, column)`: the number that lies at `own` in the block, and, if it
+    is int8, its float16 at `shared` in the record.
     """
-    blocks, record, size = form.blocks, form.record, form.block
+    super_block = form.super_block
 
     @device
-    def read(panel, block, group, column):
-        of_record = panel + record * (block // blocks)
-        of_block = of_record + size * (block % blocks) + own
-        if blocks == 1:
-            return load_half(of_block + 2 * (PANEL * group + column))
-        small = convert(load_small(of_block + PANEL * group + column))
-        return small * load_half(of_record + shared + 2 * column)
+    def read(record, block, group, column):
+        if not super_block:
+            return load_half(block + own + 2 * (PANEL * group + column))
+        small = convert(load_small(block + own + PANEL * group + column))
+        return small * load_half(record + shared + 2 * column)
 
     return read

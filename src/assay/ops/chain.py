@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from assay.graph.dim import Dim
-from assay.kernels.opcodes import LOAD, LOAD_ROW, STORE
+from assay.kernels.sizes import LOAD, LOAD_ROW, STORE
 from assay.ops.operator import Address, Argument, Scratch, Site
 
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from assay.kernels.opcodes import ADD, GELU, GELU_TANH, MUL, SCALE, SCRATCH, SILU, TANH
+from assay.kernels.sizes import ADD, CHAIN_SCRATCH, GELU, GELU_TANH, MUL, SCALE, SILU, TANH
 from assay.ops import chain
 from assay.ops import operator as op
 from assay.ops.registry import define
@@ -40,7 +40,7 @@ def elementwise(
         attributes=(constant,) if constant else (),
         reference=reference,
         exactness=exactness,
-        kernels=(op.Kernel("elementwise.chain", _alone, scratch=SCRATCH, rows=dims.split()[0]),),
+        kernels=(op.Kernel("elementwise.chain", _alone, scratch=CHAIN_SCRATCH, rows=dims.split()[0]),),
         numerics=numerics,
         pointwise=number,
         constant=constant.name if constant else "",

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from assay.compiler.plan import Launch
-from assay.kernels.control import LINE
+from assay.kernels.sizes import LINE
 from assay.runtime.executor import Arrays, Executor
 
 K = TypeVar("K", bound=Hashable)

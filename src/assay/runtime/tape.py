@@ -9,7 +9,7 @@ import numpy as np
 from assay.compiler.plan import Plan
 from assay.graph.dim import Dim
 from assay.kernels.call import word
-from assay.kernels.control import ENTRY_BYTES, LINE, ROWS
+from assay.kernels.sizes import ENTRY_BYTES, LINE, ROWS
 from assay.ops.operator import Address, Argument, Scratch
 
 Words = np.ndarray[tuple[int, ...], np.dtype[np.int64]]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from assay.errors import HardwareFault
 from assay.kernels.cache import addresses
 from assay.kernels.call import ENTRY
-from assay.kernels.control import CONTROL
+from assay.kernels.sizes import CONTROL
 
 _FUTEX_YIELD = {"x86_64": (202, 24), "aarch64": (98, 124)}
 """The numbers of the system calls futex and sched_yield."""

@@ -51,6 +51,15 @@ def fused(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Va
     return call(builder, f"llvm.fma.{named(a.type)}", a.type, a, b, c)
 
 
+def looked_up(builder: ir.IRBuilder, place: ir.Value, table: Sequence[int]) -> ir.Value:
+    """The table's number at each place. Of a place beyond its ends, the nearest."""
+    found: ir.Value = constant(place.type, table[0])
+    for number, entry in enumerate(table[1:], start=1):
+        below = builder.icmp_signed("<", place, constant(place.type, number))
+        found = builder.select(below, found, constant(place.type, entry))
+    return found
+
+
 def pointer(builder: ir.IRBuilder, address: ir.Value, pointee: ir.Type) -> ir.Value:
     return builder.inttoptr(address, pointee.as_pointer())
 

@@ -8,7 +8,7 @@ reassociation.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import reduce
 
 from llvmlite import ir
@@ -124,20 +124,6 @@ def horner(*coefficients: float):
         return reduce(lambda total, factor: fused(builder, total, x, factor), factors)
 
     return evaluate
-
-
-def decoder(table: Sequence[int]):
-    """The instruction for each lane's number in the table, or an int64's. Numbers beyond it are its last."""
-
-    @instruction(I32x16(I32x16), types.int64(types.int64))
-    def decode(builder, place):
-        found = place
-        for number, entry in enumerate(table):
-            here, this = constant(place.type, number), constant(place.type, entry)
-            found = builder.select(builder.icmp_signed(">=", place, here), this, found)
-        return found
-
-    return decode
 
 
 @instruction(*(kind(kind) for kind in (F32x16, types.float32)))
