@@ -44,7 +44,7 @@ def _kernel(load: ftile.Loader, size: int, find):
                     to = target + 4 * (stride * (row - start) + column)
                     many(a, 4 * k, b, pitch, steps, to, 4 * stride, end - row, first)
 
-    return product(8, multiply)
+    return product(8, multiply, multiply)
 
 
 def _plain(load: ftile.Loader, size: int):

@@ -37,8 +37,10 @@ def segment_mean(args, tid, nthreads):
             for row in range(begin, end if inside else begin):
                 lane = sums + 64 * ((row - begin) % 16)
                 store(lane, load(lane) + load_row(x + 4 * n * row, j, n))
-            for half in (8, 4, 2, 1):
+            half = 8
+            while half:
                 for lane in range(half):
                     store(sums + 64 * lane, load(sums + 64 * lane) + load(sums + 64 * (lane + half)))
+                half //= 2
             divisor = splat(np.float32(end - begin) if inside else NAN)
             store_row(y + 4 * n * segment, j, n, load(sums) / divisor)

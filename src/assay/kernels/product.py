@@ -4,27 +4,41 @@ from __future__ import annotations
 
 from assay.kernels.panels import PANEL, ROW_BLOCK
 from assay.kernels.share import take
+from assay.simd.device import device
 from assay.simd.memory import get_f32, put_f32, words
 
 
-def product(count: int, multiply):
+def product(count: int, single, multiply):
     """The kernel of `count` words, the last of them (y, T, K, N, scratch, its stride).
 
     `multiply(words, panel, start, end, target, stride, scratch)` writes a panel's columns of the rows from
-    `start` to `end`, at `target` in rows `stride` floats apart.
+    `start` to `end`, at `target` in rows `stride` floats apart; `single` does so if there is only one row.
     """
+    # A single row takes a panel's time from memory, so whoever is free takes some that lie side by side.
+    one, several = _shared(count, single, 16), _shared(count, multiply, 1)
 
     def kernel(args, tid, nthreads):
+        if words(args, count)[-5] == 1:
+            one(args, tid, nthreads)
+        else:
+            several(args, tid, nthreads)
+
+    return kernel
+
+
+def _shared(count: int, multiply, most: int):
+    """The way of one thread, which takes at most so many panels at a time."""
+
+    @device
+    def work(args, tid, nthreads):
         word = words(args, count)
         y, rows, _, n, scratch, apart = word[-6:]
         edge = scratch + apart * tid
         panels = (n + PANEL - 1) // PANEL
-        # A single row takes a panel's time from memory, so whoever is free takes some that lie side by side.
-        run = max(1, min(16, panels // (4 * nthreads))) if rows == 1 else 1
+        run = max(1, min(most, panels // (4 * nthreads)))
         runs = (panels + run - 1) // run
-        pieces = (rows + ROW_BLOCK - 1) // ROW_BLOCK * runs
         item = take(args)
-        while item < pieces:
+        while item < (rows + ROW_BLOCK - 1) // ROW_BLOCK * runs:
             start, first = ROW_BLOCK * (item // runs), run * (item % runs)
             end = min(start + ROW_BLOCK, rows)
             for panel in range(first, min(first + run, panels)):
@@ -40,4 +54,4 @@ def product(count: int, multiply):
                             put_f32(place + 4 * (n * row + column), value)
             item = take(args)
 
-    return kernel
+    return work

@@ -21,20 +21,23 @@ def _kernel(form: Format):
     pace = form.pace
 
     @device
+    def single(word, panel, start, end, target, stride, scratch):
+        a, scales, sums, w, _, _, k = word[:7]
+        blocks = k // BLOCK
+        one(a, k, scales, sums, 4 * blocks, w + panel * blocks * pace, 0, blocks, target, 4 * stride, 1)
+
+    @device
     def multiply(word, panel, start, end, target, stride, scratch):
-        a, scales, sums, w, _, rows, k = word[:7]
+        a, scales, sums, w, _, _, k = word[:7]
         blocks = k // BLOCK
         side, at = 4 * blocks, w + panel * blocks * pace
-        if rows == 1:
-            one(a, k, scales, sums, side, at, 0, blocks, target, 4 * stride, 1)
-            return
         for column in range(0, PANEL, columns):
             for row in range(start, end, rows_at_once):
                 to = target + 4 * (stride * (row - start) + column)
                 s, t = scales + side * row, sums + side * row
                 many(a + k * row, k, s, t, side, at, column, blocks, to, 4 * stride, end - row)
 
-    return product(10, multiply)
+    return product(10, single, multiply)
 
 
 globals().update({name: _kernel(form) for name, form in FORMATS.items()})

@@ -132,31 +132,37 @@ class _Tile:
         for group, totals in enumerate(groups):
             dots = self._dots(place, a_rows, group)
             numbers = [self._numbers(place, own, shared, group) for own, shared in form.numbers]
-            factors = product(zip(scale_a, totals, strict=True), zip(*numbers, strict=True))
-            values = [
-                self._added(value, dot, *row, *numbers)
-                for value, dot, (row, numbers) in zip(values, dots, factors, strict=False)
-            ]
+            made: list[ir.Value] = []
+            for row in zip(scale_a, totals, strict=True):
+                made += self._row(values[len(made) :], dots[len(made) :], *row, *numbers)
+            values = made
         return values
 
-    def _added(
+    def _row(
         self,
-        value: ir.Value,
-        dot: ir.Value,
+        values: list[ir.Value],
+        dots: list[ir.Value],
         scale_a: ir.Value,
         total: ir.Value,
-        scale_w: ir.Value,
-        minimum: ir.Value | None = None,
-    ) -> ir.Value:
-        """A register's value after one more group: of its integers, and their scale and minimum."""
+        scale_w: list[ir.Value],
+        *minimums: list[ir.Value],
+    ) -> list[ir.Value]:
+        """The first row's values after one more group: of its integers, their scales and minimums."""
         builder, splat = self.builder, self.way.splat
         if self.form.offset:
-            dot = builder.add(dot, splat(builder.mul(total, I32(-self.form.offset))))
-        scale = builder.fmul(splat(scale_a), scale_w)
-        value = fused(builder, builder.sitofp(dot, self.vf32), scale, value)
-        if minimum is None:
-            return value
-        return fused(builder, splat(builder.fmul(scale_a, builder.sitofp(total, F32))), minimum, value)
+            shift = splat(builder.mul(total, I32(-self.form.offset)))
+            dots = [builder.add(dot, shift) for dot in dots[: len(scale_w)]]
+        spread = splat(scale_a)
+        values = [
+            fused(builder, builder.sitofp(dot, self.vf32), builder.fmul(spread, scale), value)
+            for dot, scale, value in zip(dots, scale_w, values, strict=False)
+        ]
+        for minimum in minimums:
+            scaled = splat(builder.fmul(scale_a, builder.sitofp(total, F32)))
+            values = [
+                fused(builder, scaled, each, value) for each, value in zip(minimum, values, strict=True)
+            ]
+        return values
 
     def _halves_of(self, totals: list[ir.Value], a_rows: list[ir.Value]) -> list[list[ir.Value]]:
         """The sums of each half of each row's block."""
