@@ -32,8 +32,8 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
             ),
             (
                 "kernels/norm.py",
-                "n - whole)\n            squares = fma(v, v, squares)\n",
-                "n - whole)\n",
+                "v = load_row(source, i, n)",
+                "v = load_row(source, i, n, 1.0)",
             ),
             ("kernels/share.py", "return rows * tid // nthreads", "return (rows * tid + 1) // nthreads"),
         ),
@@ -46,7 +46,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
                 "mean = splat(tree_sum(total) / np.float32(n))",
                 "mean = splat(np.float32(0.0))",
             ),
-            ("kernels/norm.py", "select(lane_numbers() < splat_i32(n - whole), d, splat(0.0))", "d"),
+            ("kernels/norm.py", "lane_numbers() < splat_i32(n - i)", "lane_numbers() < splat_i32(n)"),
             ("kernels/elementwise.py", "column = (start + done) % n", "column = done % n"),
             ("simd/mathf.py", "size < splat(0.625)", "size < splat(1.5)"),
             (
@@ -94,12 +94,12 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
         _kernels("linear_quantized"),
         (
             ("kernels/qtile.py", "I32(-self.form.offset)", "I32(self.form.offset)"),
-            ("kernels/qtile.py", "form.minimums, form.super_minimums", "form.scales, form.super_scales"),
-            ("kernels/qtile.py", "self._fma(scaled, least, value) for least", "value for least"),
+            ("kernels/panels.py", "2 * PANEL * kind for kind", "2 * PANEL for kind"),
+            ("kernels/qtile.py", "fused(builder, scaled, each, value)", "value"),
             (
-                "kernels/qgemm.py",
-                "blocks, panels = k // BLOCK, (n + PANEL - 1) // PANEL",
-                "blocks, panels = k // BLOCK, n // PANEL",
+                "kernels/product.py",
+                "panels = (n + PANEL - 1) // PANEL",
+                "panels = n // PANEL",
             ),
             ("kernels/readers.py", "& mask ^ sign) <<", "& mask) <<"),
             ("kernels/readers.py", "get_u8(at) >> 6 << 4", "get_u8(at) >> 7 << 4"),
@@ -117,8 +117,8 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
             ),
             (
                 "kernels/ftile.py",
-                'if_else(builder.icmp_signed("!=", first, I64(0)))',
-                'if_else(builder.icmp_signed("==", first, I64(0)))',
+                'builder.icmp_signed("!=", first, I64(0))',
+                'builder.icmp_signed("==", first, I64(0))',
             ),
         ),
     ),
@@ -156,8 +156,8 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
         (
             (
                 "kernels/rotary.py",
-                "store_part(target + 4 * i, fma(a, c, -(b * s)), n)",
-                "store_part(target + 4 * i, fma(a, c, b * s), n)",
+                "store_row(target, i, pairs, fma(a, c, -(b * s)))",
+                "store_row(target, i, pairs, fma(a, c, b * s))",
             ),
         ),
     ),
