@@ -228,21 +228,27 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
     (
         _kernels("adjust"),
         (
-            ("kernels/adjust.py", "x / repetition, x * repetition", "x * repetition, x / repetition"),
-            ("kernels/adjust.py", "select(count > splat_i32(0),", "select(count >= splat_i32(0),"),
+            ("kernels/adjust.py", "x / repetition if x > 0", "x / repetition if x >= -1"),
+            ("kernels/adjust.py", "if count > 0:", "if count >= 0:"),
+            ("kernels/adjust.py", "| (v != v)", "| (v == v)"),
+            ("kernels/adjust.py", "allowed + 4 * w * a + i // 8", "allowed + 4 * w * a + i // 16"),
         ),
     ),
     (
-        "tests/llm/test_constraints.py",
+        "tests/llm/test_constraints.py tests/llm/test_sampling.py",
         (
             ("llm/bad_words.py", "range(1, len(word))", "range(2, len(word))"),
             ("llm/controls.py", "len(output) < self._least", "len(output) <= self._least"),
+            ("llm/controls.py", "max(self._table[1, place], 0) + times", "max(self._table[1, place], 0)"),
+            ("llm/controls.py", "= token, -1, 0", "= token, 0, 0"),
+            ("llm/controls.py", "self._never | barred)", "self._never)"),
+            ("llm/controls.py", "if not left.any():", "if not left.all():"),
             ("llm/grammar.py", "if name not in KEYWORDS:", "if name in KEYWORDS - KEYWORDS:"),
         ),
     ),
     (
         "tests/llm/test_sampling.py",
-        (("llm/controls.py", "_count(counts, guesses)", "_count(counts, guesses[1:])"),),
+        (("llm/controls.py", "entries.count(guesses)", "entries.count(guesses[1:])"),),
     ),
     (
         "tests/kernels/test_sample.py",

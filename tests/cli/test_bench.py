@@ -54,7 +54,7 @@ def test_kernels_cover_the_whole_step(cli, loaded) -> None:
     assert all(value > 0 for value in found["limits"].values())
     for step, tokens in zip(found["steps"], (1, 5), strict=True):
         assert step["tokens"] == tokens
-        plan = loaded.engine.executor.plan({"T": tokens, "S": 1, "R": 1, "A": 0})
+        plan = loaded.engine.executor.plan({"T": tokens, "S": 1, "R": 1, "A": 0, "E": 0})
         assert sum(row["launches"] for row in step["kernels"]) == len(plan.launches)
         assert {row["kernel"] for row in step["kernels"]} == set(plan.kernels)
         for row in step["kernels"]:
@@ -70,7 +70,7 @@ def test_kernels_are_a_table_for_people(cli, loaded) -> None:
 
 
 def test_work_is_counted_by_the_formula(loaded) -> None:
-    binding = {"T": 5, "S": 1, "R": 1, "A": 0}
+    binding = {"T": 5, "S": 1, "R": 1, "A": 0, "E": 0}
     plan = loaded.engine.executor.plan(binding)
     works: dict[str, Work] = {}
     for launch in plan.launches:

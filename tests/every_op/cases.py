@@ -39,18 +39,26 @@ def elementwise_cases(operator: Operator, rng: np.random.Generator) -> list[Case
 
 def adjust(rng: np.random.Generator) -> list[Case]:
     cases = []
-    for rows, asking, vocabulary in ((1, 1, 1), (3, 2, 16), (2, 5, 77), (4, 4, 1003)):
+    for rows, asking, vocabulary, entries in (
+        (1, 1, 1, 3),
+        (3, 2, 16, 0),
+        (2, 5, 77, 90),
+        (4, 4, 1003, 2500),
+    ):
         logits = rng.normal(0, 4, (rows, vocabulary)).astype(np.float32)
         logits[rng.random(logits.shape) < 0.05] = -np.inf
         logits[0, vocabulary // 2] = np.nan
         inputs = (
             logits,
             rng.integers(0, rows, asking, dtype=np.int32),
-            rng.integers(-1, 5, (asking, vocabulary), dtype=np.int32),
-            rng.choice(np.array([0, -np.inf, -100, 2.5], np.float32), (asking, vocabulary)),
+            rng.integers(-(2**31), 2**31, (asking, vocabulary // 32 + 1), dtype=np.int32),
+            np.sort(rng.integers(0, entries + 1, asking + 1, dtype=np.int32)),
+            rng.integers(0, vocabulary, entries, dtype=np.int32),
+            rng.integers(-1, 5, entries, dtype=np.int32),
+            rng.choice(np.array([0, -np.inf, -100, 2.5], np.float32), entries),
             rng.choice(np.array([0.5, 1, 1.3, 2], np.float32), (asking, 3)),
         )
-        kinds = (F32, I32, I32, F32, F32)
+        kinds = (F32, I32, I32, I32, I32, I32, F32, F32)
         types = tuple(ValueType.of(kind, *value.shape) for kind, value in zip(kinds, inputs, strict=True))
         cases.append(Case(inputs, types, name=f"{asking} of {rows}×{vocabulary}"))
     return cases

@@ -70,6 +70,11 @@ VALUES: dict[tuple[str, str], Values] = {
     ("linear_quantized", "scale"): lambda rng, shape, dims: rng.uniform(0, 1, shape).astype(np.float32),
     ("linear_quantized", "sum"): lambda rng, shape, dims: np.zeros(shape, np.int32),
     ("adjust", "asking"): _below("R"),
+    ("adjust", "allowed"): lambda rng, shape, dims: rng.integers(-(2**31), 2**31, shape, dtype=np.int32),
+    ("adjust", "spans"): lambda rng, shape, dims: np.sort(
+        rng.integers(0, dims["E"] + 1, shape, dtype=np.int32)
+    ),
+    ("adjust", "ids"): _below("V"),
     ("adjust", "counts"): lambda rng, shape, dims: rng.integers(-1, 5, shape, dtype=np.int32),
     ("adjust", "penalties"): lambda rng, shape, dims: rng.uniform(0.3, 2, shape).astype(np.float32),
     ("sample", "source"): lambda rng, shape, dims: rng.integers(-1, dims["A"], shape, dtype=np.int32),

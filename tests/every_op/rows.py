@@ -100,7 +100,21 @@ def by_queries(operator: Operator, case: Case) -> Iterator[Part]:
                 yield Part(replace(case, inputs=inputs, types=types), begin, end)
 
 
-SPLITTERS: dict[str, Splitter] = {"attention": by_queries}
+def by_askers(operator: Operator, case: Case) -> Iterator[Part]:
+    """Adjusted logits: each row alone, with its entries."""
+    logits, asking, allowed, spans, *entries, penalties = case.inputs
+    for row in range(len(asking)):
+        first, end, only = int(spans[row]), int(spans[row + 1]), slice(row, row + 1)
+        alone = np.array([0, end - first], np.int32)
+        own = (np.ascontiguousarray(array[first:end]) for array in entries)
+        inputs = logits, asking[only], allowed[only], alone, *own, penalties[only]
+        types = tuple(
+            ValueType.of(kind.dtype, *array.shape) for kind, array in zip(case.types, inputs, strict=True)
+        )
+        yield Part(replace(case, inputs=inputs, types=types), row, row + 1)
+
+
+SPLITTERS: dict[str, Splitter] = {"attention": by_queries, "adjust": by_askers}
 """Operators whose batch is described by other inputs."""
 SEQUENTIAL = {"cache_write": ("k", "v", "slots")}
 """Operators that change a state: the rows of these inputs may be written one after another."""

@@ -196,6 +196,7 @@ def test_other_arities_are_refused(operator: Operator) -> None:
 
 BREACHES: dict[tuple[str, int], tuple[dict[int, tuple[int, ...]], Attributes]] = {
     # (operator, relation): shapes to change by input number, and attributes.
+    ("adjust", 0): ({0: (1, 65), 2: (1, 2)}, {}),
     ("attention", 0): ({0: (5, 48), 1: (7, 2, 16, 64), 2: (7, 2, 64, 16)}, {"heads": 3}),
     ("attention", 1): ({}, {"causal": False, "window": 8}),
     ("attention", 2): ({0: (5, 16), 1: (7, 2, 8, 64), 2: (7, 2, 64, 8)}, {"heads": 2}),

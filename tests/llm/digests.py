@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import assay
-from assay.llm.engine import Engine, buckets
+from assay.llm.engine import Engine
 from assay.llm.language_model import LanguageModel
 from assay.llm.request import Sampling
 from assay.llm.scheduler import Share
@@ -37,7 +37,7 @@ def sha(array: NDArray[np.generic]) -> str:
 def executor_like(executor: Executor, device: Cpu, outputs: tuple[str, ...] = ()) -> Executor:
     """Another executor over the same weights and cache, on another device, with more outputs."""
     graph = replace(executor.graph, outputs=(*executor.graph.outputs, *outputs))
-    return Executor(graph, device, executor._weights, executor._states, buckets())
+    return Executor(graph, device, executor._weights, executor._states, executor.buckets)
 
 
 def engine_like(engine: Engine, device: Cpu) -> Engine:

@@ -132,7 +132,7 @@ class Small:
         states = {
             name: self.device.allocate(graph.types[name].nbytes({}), owner=name) for name in graph.states
         }
-        executor = Executor(graph, self.device, self.weights, states, buckets())
+        executor = Executor(graph, self.device, self.weights, states, buckets(self.vocabulary))
         return Engine(
             executor, pages=pages, context=context, vocabulary=self.vocabulary, budget=budget, guesses=guesses
         )

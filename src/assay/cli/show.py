@@ -51,7 +51,7 @@ def run(arguments: Values) -> Report:
         found = {"file": str(path), "types": weights, **_graph(graph)}
         return Report(found, listing(graph, title).splitlines())
     compiler = Compiler(graph)
-    plans = [_figures(compiler.plan({"T": tokens, "S": 1, "R": 1, "A": 0})) for tokens in STEPS]
+    plans = [_figures(compiler.plan({"T": tokens, "S": 1, "R": 1, "A": 0, "E": 0})) for tokens in STEPS]
     return Report(plans, table(_rows(plans)))
 
 

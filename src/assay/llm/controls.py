@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from collections.abc import Sequence as Items
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,55 @@ from assay.llm.fields import integer
 from assay.llm.request import Sampling
 from assay.llm.tokenizer import Tokenizer
 
-Row = tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.float32]]
-"""Counts, biases and penalties as the operator `adjust` wants them."""
+Integers = NDArray[np.int32]
+BARRED = int(np.float32(-np.inf).view(np.int32))
+"""The bits of a bias that bars."""
+
+
+class Row(NamedTuple):
+    """One row of the operator `adjust`: int32 [W], int32 [3, entries] (ids, counts, biases' bits), float32
+    [3].
+    """
+
+    allowed: Integers
+    entries: Integers
+    penalties: NDArray[np.float32]
+
+
+class _Entries:
+    """Tokens, each once, with their counts and biases."""
+
+    def __init__(self, table: Integers, places: dict[int, int]) -> None:
+        self._table, self._places = table, places
+
+    @property
+    def table(self) -> Integers:
+        """int32 [3, tokens]: a view, good until a token is added."""
+        return self._table[:, : len(self._places)]
+
+    def copy(self) -> _Entries:
+        """Entries that change on their own."""
+        return _Entries(self._table.copy(), dict(self._places))
+
+    def bias(self, token: int, amount: float) -> None:
+        """Add this to the token's logit."""
+        place = self._place(token)
+        self._table[2].view(np.float32)[place] = amount
+
+    def count(self, tokens: Iterable[int], times: int = 1) -> None:
+        """The tokens were in the output so many times more; 0: they were in the prompt."""
+        for token in tokens:
+            place = self._place(token)
+            self._table[1, place] = max(self._table[1, place], 0) + times
+
+    def _place(self, token: int) -> int:
+        place = self._places.get(token)
+        if place is None:
+            place = self._places[token] = len(self._places)
+            if place == self._table.shape[1]:
+                self._table = np.concatenate([self._table, np.zeros_like(self._table)], axis=1)
+            self._table[:, place] = token, -1, 0
+        return place
 
 
 class Controls:
@@ -32,22 +80,25 @@ class Controls:
         """Of a request that `adjusts`. Raises RequestError for a token that there isn't, or a constraint that
         can't be kept.
         """
-        self._counts = np.full(vocabulary, -1, np.int32)
-        self._biases = np.zeros(vocabulary, np.float32)
+        self._vocabulary = vocabulary
+        self._all = np.full(-(-vocabulary // 32), -1, np.int32)
+        self._entries = _Entries(np.zeros((3, 64), np.int32), {})
         penalties = sampling.repetition_penalty, sampling.presence_penalty, sampling.frequency_penalty
         self._penalties = np.array(penalties, np.float32)
         if sampling.repetition_penalty != 1:
-            self._counts[prompt] = 0
+            self._entries.count(prompt, 0)
         for token, bias in sampling.logit_bias.items():
             integer("logit_bias", token, 0, vocabulary - 1)
-            self._biases[token] = bias
+            self._entries.bias(token, bias)
         for token in (token for word in sampling.bad_words if not isinstance(word, str) for token in word):
             integer("bad_words", token, 0, vocabulary - 1)
         spelled = any(isinstance(word, str) for word in sampling.bad_words)
         if tokenizer is None and (spelled or sampling.constraint):
             raise RequestError("an engine without a tokenizer", want="requests in tokens alone", got="text")
         self._bad = BadWords(sampling.bad_words, tokenizer.pieces if tokenizer and spelled else ())
-        self._biases[self._bad.always] = -np.inf
+        self._never = set(self._bad.always)
+        for token in self._never:
+            self._entries.bias(token, -np.inf)
         self._ends, self._least = list(ends), sampling.min_tokens
         self._begin = self._read = len(prompt)
         self._matcher = None
@@ -65,43 +116,53 @@ class Controls:
         """The last `count` rows of those after `tokens` and after each of the `guesses`."""
         new = tokens[self._read :]
         self._read = len(tokens)
-        _count(self._counts, new)
+        self._entries.count(new)
         if self._matcher:
             self._matcher.follow(new)
         numbers = range(len(guesses) + 1 - count, len(guesses) + 1)
         return [self._row(tokens, guesses[:number]) for number in numbers]
 
     def _row(self, tokens: Items[int], guesses: Items[int]) -> Row:
-        counts, biases = self._counts, self._biases
+        entries = self._entries
         if guesses:
-            counts = counts.copy()
-            _count(counts, guesses)
-        output = [*tokens[self._begin :], *guesses]
-        barred = [*self._bad.after(output), *(self._ends if len(output) < self._least else ())]
+            entries = entries.copy()
+            entries.count(guesses)
+        output, table = [*tokens[self._begin :], *guesses], entries.table
+        barred = {*self._bad.after(output), *(self._ends if len(output) < self._least else ())}
         if barred:
-            biases = biases.copy()
-            biases[barred] = -np.inf
+            more = [[token, -1, BARRED] for token in sorted(barred)]
+            table = np.concatenate([table, np.array(more, np.int32).T], axis=1)
+        allowed = self._all
         try:
             if self._matcher:
-                allowed = self._matcher.allowed()[: len(biases)]
-                biases = np.where(allowed, biases, np.float32(-np.inf))
-            if np.isneginf(biases).all():
-                raise RequestError("no token is left", place="bad_words", want="fewer", got="all are barred")
+                allowed = self._matcher.allowed()
+            self._check(allowed, self._never | barred)
         except RequestError as error:
             self.error = error
-        return counts, biases, self._penalties
+        return Row(allowed, table, self._penalties)
+
+    def _check(self, allowed: Integers, barred: set[int]) -> None:
+        """Raises RequestError if no token is left."""
+        if int(np.bitwise_count(allowed).sum()) > len(barred):
+            return
+        left = np.unpackbits(allowed.view(np.uint8), bitorder="little", count=self._vocabulary)
+        left[list(barred)] = 0
+        if not left.any():
+            raise RequestError("no token is left", place="bad_words", want="fewer", got="all are barred")
 
 
 def stacked(rows: Items[Row], vocabulary: int) -> dict[str, NDArray[np.generic]]:
-    """The rows as inputs of the graph."""
-    wide = (len(rows), vocabulary)
+    """The rows as inputs of the graph. Entries are filled up to a power of two, which changes more seldom."""
+    sizes = [row.entries.shape[1] for row in rows]
+    total = sum(sizes)
+    table = np.zeros((3, 1 << (total - 1).bit_length() if total else 0), np.int32)
+    if total:
+        np.concatenate([row.entries for row in rows], axis=1, out=table[:, :total])
     return {
-        "adjust.counts": np.array([counts for counts, _, _ in rows], np.int32).reshape(wide),
-        "adjust.biases": np.array([biases for _, biases, _ in rows], np.float32).reshape(wide),
-        "adjust.penalties": np.array([each for _, _, each in rows], np.float32).reshape(-1, 3),
+        "adjust.allowed": np.array([row.allowed for row in rows], np.int32).reshape(-1, -(-vocabulary // 32)),
+        "adjust.spans": np.cumsum([0, *sizes], dtype=np.int32),
+        "adjust.ids": table[0],
+        "adjust.counts": table[1],
+        "adjust.biases": table[2].view(np.float32),
+        "adjust.penalties": np.array([row.penalties for row in rows], np.float32).reshape(-1, 3),
     }
-
-
-def _count(counts: NDArray[np.int32], tokens: Items[int]) -> None:
-    for token in tokens:
-        counts[token] = max(counts[token], 0) + 1

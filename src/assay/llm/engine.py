@@ -35,10 +35,11 @@ BUDGET = 512
 TOKEN_BUCKETS = (1, 8, 64, 512, MOST_TOKENS)
 
 
-def buckets() -> dict[str, Items[int]]:
-    """The sizes that plans of a step are made for."""
-    few = (1, 8, SEQUENCES)
-    return {"T": TOKEN_BUCKETS, "S": few, "R": few, "A": (0, SEQUENCES)}
+def buckets(vocabulary: int) -> dict[str, Items[int]]:
+    """The sizes that plans of a step are made for. A row has at most two entries for each token."""
+    few, most = (1, 8, SEQUENCES), 2 * SEQUENCES * (1 << (vocabulary - 1).bit_length())
+    entries = (0, *(size for size in (1 << 10, 1 << 14, 1 << 18) if size < most), most)
+    return {"T": TOKEN_BUCKETS, "S": few, "R": few, "A": (0, SEQUENCES), "E": entries}
 
 
 @dataclass(frozen=True)

@@ -64,11 +64,13 @@ class Matcher:
         self._matcher, self._kind = matcher, kind
         self._mask = np.zeros(words, np.int32)
 
-    def allowed(self) -> NDArray[np.uint8]:
-        """A 1 for each token that may come next; end tokens may where the answer is whole."""
+    def allowed(self) -> NDArray[np.int32]:
+        """A bit of 1 for each token that may come next, until the next call, 32 a word, the lowest bit first.
+        End tokens may come where the answer is whole.
+        """
         self._matcher.unsafe_compute_mask_ptr(self._mask.ctypes.data, self._mask.nbytes)
         self.check()
-        return np.unpackbits(self._mask.view(np.uint8), bitorder="little")
+        return self._mask
 
     def follow(self, tokens: Iterable[int]) -> None:
         """Take these tokens of the answer."""

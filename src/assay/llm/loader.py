@@ -118,7 +118,8 @@ def _load(
         source.weights.computed |= lora
         made = design(source, options, lora)
         weights: dict[str, Buffer] = {}
-        sizes = embedding_model.buckets(made.context) if source.model.embeds else engines.buckets()
+        model = source.model
+        sizes = embedding_model.buckets(made.context) if model.embeds else engines.buckets(model.vocabulary)
         executor = _executor(made.graph, device, weights, sizes, compiled)
         buffers, packs = lay_out(made.graph, source.weights, device)
         weights.update(buffers)

@@ -72,7 +72,8 @@ def step_inputs(
     if len(adapters) > 1:
         chosen = [adapters.index(share.sequence.sampling.adapter) - 1 for share in shares]
         inputs["adapter"] = np.repeat(np.array(chosen, int32), [share.count for share in shares])
-    return {"T": len(tokens), "S": len(shares), "R": len(rows), "A": len(asking)}, inputs
+    sizes = {"T": len(tokens), "S": len(shares), "R": len(rows), "A": len(asking)}
+    return sizes | {"E": inputs["adjust.ids"].size}, inputs
 
 
 def drawn_rows(shares: Items[Share], outputs: Arrays) -> Iterator[Row]:

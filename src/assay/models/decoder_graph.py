@@ -102,8 +102,10 @@ class _Step:
         b, model = self.b, self.model
         rows = b.input("rows", I32, "R")
         adjusting = (
-            b.input("asking", I32, "A"), b.input("adjust.counts", I32, "A", model.vocabulary),
-            b.input("adjust.biases", F32, "A", model.vocabulary), b.input("adjust.penalties", F32, "A", 3),
+            b.input("asking", I32, "A"), b.input("adjust.allowed", I32, "A", -(-model.vocabulary // 32)),
+            b.input("adjust.spans", I32, "A + 1"), b.input("adjust.ids", I32, "E"),
+            b.input("adjust.counts", I32, "E"), b.input("adjust.biases", F32, "E"),
+            b.input("adjust.penalties", F32, "A", 3),
         )  # fmt: skip
         sampling = tuple(b.input(name, dtype, "R") for name, dtype in PARAMETERS.items())
         x = b.op("gather_rows", x, rows, name="rows", output="wanted")
