@@ -14,7 +14,6 @@ from assay.llm.language_model import LanguageModel, Stream
 from llm import tiny
 
 LONG = "abcdefgh" * 9  # of more tokens than a page has
-MOMENTS = 60
 HERE = str(Path(assay.__file__).parent / "llm")
 
 
@@ -47,12 +46,20 @@ def answered(model: LanguageModel, held: list[Stream], moment: int) -> tuple[str
         sys.settrace(before)
 
 
+def streams(model: LanguageModel) -> list[Stream]:
+    held = [model.stream(LONG, max_tokens=9), model.stream(LONG, max_tokens=9)]
+    next(held[0])
+    return held
+
+
 def test_a_stream_may_be_dropped_at_any_moment_of_another_answer(model: LanguageModel) -> None:
     expected, lines = answered(model, [], 0)
-    assert lines > 4 * MOMENTS
-    for moment in range(1, lines, lines // MOMENTS):
-        held = [model.stream(LONG, max_tokens=9), model.stream(LONG, max_tokens=9)]
-        next(held[0])
+    held = streams(model)
+    lines = max(lines, answered(model, held, 0)[1])
+    assert lines > 1000
+    held.clear()
+    for moment in range(1, lines + 1):
+        held = streams(model)
         assert answered(model, held, moment)[0] == expected, moment
         assert not held
         assert not model.engine.busy, moment

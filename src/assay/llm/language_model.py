@@ -71,7 +71,7 @@ class LanguageModel(Loaded):
         self.identity = identity
         self._answers: dict[int, Answer] = {}
         self._amid = False
-        """Whether the thread that holds the lock is in the engine's books."""
+        """Whether the thread that holds the lock is in the books, the engine's or an answer's."""
         self._dropped: list[Answer] = []
 
     def close(self) -> None:
@@ -168,8 +168,8 @@ class LanguageModel(Loaded):
 
     @contextmanager
     def _engine_alone(self) -> Iterator[Engine]:
-        """The engine, for this thread. The collector may drop a stream meanwhile, in this very thread: that
-        answer is ended afterwards.
+        """The engine, for this thread, and the answers' books. The collector may drop a stream meanwhile, in
+        this very thread: that answer is ended afterwards.
         """
         with self._lock:
             self._amid = True
@@ -188,7 +188,7 @@ class LanguageModel(Loaded):
                 return
             with self._engine_alone() as engine:
                 engine.cancel(answer.sequence)
-            answer.read(self.engine.ends)
+                answer.read(engine.ends)
             self._answers.pop(answer.sequence.number, None)
 
     def _drop_all(self, answers: Items[Answer]) -> None:
@@ -225,8 +225,9 @@ class LanguageModel(Loaded):
                 return
             with self._engine_alone() as engine:
                 engine.step()
+                for answer in self._answers.values():
+                    answer.read(engine.ends)
             for answer in list(self._answers.values()):
-                answer.read(self.engine.ends)
                 if answer.reason:
                     self._drop(answer)
 
