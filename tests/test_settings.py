@@ -75,6 +75,8 @@ def test_control_groups_limit_threads_and_memory(monkeypatch: pytest.MonkeyPatch
     (own / "memory.max").write_text("max\n")
     assert settings.group_limits("cpu.max", tmp_path) == ["150000 100000\n"]
     assert settings.group_limits("memory.max", tmp_path) == ["max\n"]
+    (tmp_path / "memory.high").mkdir()  # one that can't be read
+    assert settings.group_limits("memory.high", tmp_path) == []
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: range(8))
     said = {"cpu.max": ["350000 100000\n", "max 100000\n"], "memory.max": ["max\n", "1234567\n"]}
     for module in (settings, cpu):

@@ -47,14 +47,15 @@ def load(
     """The model with this catalogue name, or in this GGUF file or folder, ready to run: an EmbeddingModel if
     its files say that it makes vectors of texts.
 
-    `threads` is the team's size, by default all processors. `activations` "float32" computes linear maps and
-    keeps the cache in float32: slower and exact to rounding. `context` limits the tokens of one sequence
-    (default: the model's), `cache_tokens` the tokens of all sequences together, `budget` the tokens of one
-    step. `guesses`: what followed the same words before is computed along with the next token, as long as
-    that saves steps; with `draft`, a smaller model with the same tokens guesses. `prefix_cache`: a prompt
-    that begins like an earlier one computes only the rest. None of these changes an answer. `adapters` are
-    names and the folders of LoRA adapters, in PEFT's layout: a request may give one's name as its `adapter`.
-    `quantize`, such as "q8_0", rounds matrices of float32, float16 or bfloat16 to blocks of that type.
+    `threads` is the team's size, by default all processors that this process may use. `activations`
+    "float32" computes linear maps and keeps the cache in float32: slower and exact to rounding. `context`
+    limits the tokens of one sequence (default: the model's), `cache_tokens` the tokens of all sequences
+    together, `budget` the tokens of one step. `guesses`: what followed the same words before is computed
+    along with the next token, as long as that saves steps; with `draft`, a smaller model with the same
+    tokens guesses. `prefix_cache`: a prompt that begins like an earlier one computes only the rest. None of
+    these changes an answer. `adapters` are names and the folders of LoRA adapters, in PEFT's layout: a
+    request may give one's name as its `adapter`. `quantize`, such as "q8_0", rounds matrices of float32,
+    float16 or bfloat16 to blocks of that type.
 
     Raises ModelNotFoundError, FormatError, ContractError, HardwareFault or RequestError.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -81,9 +82,13 @@ def group_limits(name: str, mounted: Path = Path("/sys/fs/cgroup")) -> list[str]
     """What the control groups of this process, a container's say, tell of a limit, such as "cpu.max"."""
     try:
         own = mounted / Path("/proc/self/cgroup").read_text().rpartition("0::/")[2].strip()
-        return [path.read_text() for at in (own, *own.parents) if (path := at / name).is_file()]
     except OSError:
         return []
+    found = []
+    for group in (own, *own.parents):
+        with suppress(OSError):  # none of that name, or not for us
+            found.append((group / name).read_text())
+    return found
 
 
 def _processors() -> int:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.errors import FormatError
-from assay.formats.files import member
+from assay.errors import FormatError, HardwareFault
+from assay.formats.files import member, read_at
 
 
 @pytest.fixture
@@ -79,3 +79,10 @@ def test_what_is_not_there(folder: Path) -> None:
     with pytest.raises(FormatError) as caught:
         member(folder, "a")
     assert caught.value.rule == "a file can't be found" and caught.value.got
+
+
+def test_a_file_that_claims_more_than_memory(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with (tmp_path / "file").open("rb") as file, pytest.raises(HardwareFault) as caught:
+        read_at(file.fileno(), 0, 1 << 60)
+    assert caught.value.want == f"{1 << 60} bytes in one piece"

@@ -111,6 +111,17 @@ def test_what_is_refused(name: str, fields: Fields, at: str) -> None:
     assert caught.value.place.endswith(f" › {at}")
 
 
+@pytest.mark.parametrize("name", ["mistral", "qwen2", "qwen3"])
+def test_windows_that_no_layer_has_are_none(name: str) -> None:
+    """So that the shape is that of a file which says nothing of them."""
+    fields = golden(name)
+    layers = fields["num_hidden_layers"]
+    said = {"use_sliding_window": True, "sliding_window": 8}
+    full = shape(name, {**fields, **said, "layer_types": ["full_attention"] * layers})
+    some = shape(name, {**fields, **said, "layer_types": ["sliding_attention"] * layers})
+    assert full.windows == () and some.windows == (8,) * layers
+
+
 VALUES = st.one_of(
     st.none(), st.booleans(), st.text(max_size=3), st.integers(-2, 70), st.floats(),
     st.sampled_from([10**400, 2**31, 2**63, [], {}, [1.0], "linear", "longrope", "llama3", "gelu", "silu"]),

@@ -133,14 +133,28 @@ def test_what_cannot_be_embedded_is_refused_by_name(model: assay.EmbeddingModel)
         ("a", {}, "texts", "strings", "str"),
         (["a", 5], {}, "texts[1] › text", "a string", "int"),
         (["a"], {"pooling": "max"}, "pooling", "mean or cls or last", "'max'"),
+        (["a"], {"truncate": "no"}, "truncate", "True or False", "'no'"),
     ):
         with pytest.raises(RequestError) as refused:
             model.embed(texts, **options)  # type: ignore[arg-type]
         assert (refused.value.place, refused.value.want, refused.value.got) == (place, want, got)
-    for tokens, place in (([], "tokens"), ([320], "tokens[0]"), (np.ones(3), "tokens[0]"), ("a", "tokens")):
+    for tokens, place in (
+        ([], "tokens"), ([320], "tokens[0]"), ([1, 10**5000], "tokens[1]"), (np.ones(3), "tokens[0]"),
+        ("a", "tokens"),
+    ):  # fmt: skip
         with pytest.raises(RequestError) as refused:
             model.hidden_states(tokens)  # type: ignore[arg-type]
         assert refused.value.place == place
+
+
+def test_tokens_that_there_are_not_reach_no_kernel(
+    model: assay.EmbeddingModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a tokenizer, which is made of files, gives."""
+    monkeypatch.setattr(type(model.tokenizer), "encode", lambda *texts, **how: [1, 2_000_000_000])
+    with pytest.raises(RequestError, match="no such token") as refused:
+        model.embed(["a"])
+    assert refused.value.place == "texts[0][1]"
 
 
 def test_options_of_models_that_answer_are_refused(model: assay.EmbeddingModel) -> None:

@@ -225,7 +225,7 @@ def changed(made: Tokenizer, **parts: object) -> Tokenizer:
     ("make", "at"),
     [
         (unigram, "model"),
-        (lambda: pieces(True, True), "model › merges"),
+        (lambda: pieces(True, True), "model"),  # or its merges: the library's training differs from run to run
         (lambda: changed(byte_level("qwen2"), pre_tokenizer=pre_tokenizers.ByteLevel()), "pre_tokenizer"),
         (lambda: changed(byte_level("qwen2"), normalizer=normalizers.NFKC()), "normalizer"),
         (lambda: changed(pieces(True, True), normalizer=normalizers.Replace("a", "b")), "normalizer"),
@@ -240,7 +240,7 @@ def test_a_tokenizer_that_no_key_says(tmp_path: Path, make: Callable[[], Tokeniz
     with pytest.raises(FormatError) as caught:
         tokenizer_keys(own(tmp_path / "folder", made), "m")
     assert caught.value.rule == "a tokenizer that a GGUF file can't say"
-    assert caught.value.place == f"tokenizer.json › {at}"
+    assert caught.value.place.startswith(f"tokenizer.json › {at}")
     assert caught.value.want and caught.value.got
 
 
@@ -270,6 +270,15 @@ def test_the_text_part_of_a_model_for_images(tmp_path: Path, prefix: str) -> Non
     with pytest.raises(FormatError, match="a tensor that the model doesn't use") as caught:
         assay.load(place, threads=1)
     assert caught.value.place == f"{place} › tensor 'audio_tower.weight'"
+
+
+def test_parts_of_a_model_that_is_not_known_for_them(tmp_path: Path) -> None:
+    place = folder(tmp_path / "folder", "llama")
+    fields = json.loads((place / "config.json").read_text())
+    (place / "config.json").write_text(json.dumps({**fields, "text_config": {"hidden_size": 999}}))
+    with pytest.raises(FormatError) as caught:
+        assay.load(place, threads=1)
+    assert caught.value.place == f"{place} › config.json › text_config"
 
 
 @pytest.mark.parametrize("name", ["llama", "phi3", "gpt2"])

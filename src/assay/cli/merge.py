@@ -45,7 +45,7 @@ def run(arguments: Values) -> Report:
         adapter, file = read_adapter(arguments.adapter, source.model, source.modules), source.weights.file
         raw = partial(merged, adapter, file, source.weights.parts)
         if isinstance(file, GgufFile):
-            rows = [(name, info.dtype, info.shape, raw(name)) for name, info in file.tensors.items()]
+            rows = [(name, info.dtype, info.shape, partial(raw, name)) for name, info in file.tensors.items()]
             write_gguf(out, file.metadata, rows)
         else:
             with tempfile.TemporaryDirectory(dir=out.parent) as beside:

@@ -61,7 +61,10 @@ JSON = Argument("--json", "for programs")
 FORMS = "a catalogue name (smollm2), a .gguf file, a folder with safetensors, or pypi:package/path-in-wheel"
 MODEL = Argument("model", FORMS)
 THREADS = Argument(
-    "--threads", "how many; default: all processors, or ASSAY_THREADS; no result depends on it", "N", whole(1)
+    "--threads",
+    "how many; default: ASSAY_THREADS, or all that may be used; no result depends on it",
+    "N",
+    whole(1),
 )
 KINDS, MODES = one_of(QUANTIZE), one_of(ACTIVATIONS)
 ACTIVATION = Argument(

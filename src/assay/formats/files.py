@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from assay.errors import FormatError, ModelNotFoundError
+from assay.errors import FormatError, HardwareFault, ModelNotFoundError
 from assay.formats.tensors import TensorInfo, near, quoted
 
 
@@ -51,7 +51,11 @@ def read_at(fd: int, offset: int, length: int) -> npt.NDArray[np.uint8]:
 
     They are read and not mapped: what another program cuts off would end this one.
     """
-    data, done = np.empty(length, np.uint8), 0
+    try:
+        data, done = np.empty(length, np.uint8), 0
+    except MemoryError:
+        want, hint = f"{length} bytes in one piece", "free memory, or use a machine with more"
+        raise HardwareFault("the memory is too small for the file", want=want, hint=hint) from None
     while done < length:
         count = os.preadv(fd, [data.data[done:]], offset + done)
         if not count:

@@ -89,7 +89,9 @@ def pull(name: str, progress: Progress | None = None, *, verify: bool = False) -
 
 
 def _fetch(entry: Entry, path: Path, progress: Progress) -> None:
-    """Put the verified file at `path` in one step; whatever interrupts this leaves nothing behind."""
+    """Put the verified files at `path` and beside it, each in one step, that at `path` last; whatever
+    interrupts this leaves no part of a file behind.
+    """
     prefix = f".{path.name}.pull-"
     for other in path.parent.iterdir():
         if other.name.startswith(prefix):  # left by a process that was killed: the lock is ours

@@ -211,7 +211,7 @@ def _build(
                 tell(name)
 
     tell("")
-    workers = [threading.Thread(target=work) for _ in range(min(len(missing), os.cpu_count() or 1))]
+    workers = [threading.Thread(target=work) for _ in range(min(len(missing), settings.THREADS.default()))]
     for worker in workers:
         worker.start()
     for worker in workers:

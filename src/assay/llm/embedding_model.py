@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from assay.errors import RequestError, within
 from assay.kernels.sizes import PAGE
-from assay.llm.fields import token_ids
+from assay.llm.fields import flag, token_ids
 from assay.llm.loaded import Details, Loaded
 from assay.llm.step import Arrays
 from assay.llm.tokenizer import Tokenizer
@@ -58,6 +58,7 @@ class EmbeddingModel(Loaded):
         """
         output = "unit" if self._pooling.unit else "mean"
         kind = self._pooling.kind if pooling is None else pooling
+        flag("truncate", truncate)
         if kind not in KINDS:
             rule = "no such pooling" if kind else "this model's files don't say how it pools"
             raise RequestError(rule, place="pooling", want=" or ".join(KINDS), got=repr(pooling))
@@ -95,7 +96,7 @@ class EmbeddingModel(Loaded):
             hint = "truncate leaves out what is over" if tokens else ""
             want = f"1 to {most} tokens"
             raise RequestError(rule, place=place, want=want, got=str(len(tokens)), hint=hint)
-        return tokens
+        return token_ids(tokens, place, self._model.vocabulary, most)
 
     def _run(self, batch: Items[list[int]], kind: str) -> Arrays:
         """One step. Each text begins a page of the cache; outputs are good until the next step."""

@@ -68,6 +68,6 @@ def token_ids(
         raise RequestError("the context is too long", place=place, want=want, got=got, hint=hint)
     for position, token in enumerate(prompt):
         if type(token) is not int or not 0 <= token < known:
-            want, got = f"0 to {known - 1}", repr(token)
+            want, got = f"0 to {known - 1}", shown(token)
             raise RequestError("no such token", place=f"{place}[{position}]", want=want, got=got)
     return list(prompt)

@@ -15,6 +15,7 @@ from assay.compiler.lower import quantize_activations
 from assay.errors import FormatError, PrecisionOverflow, RequestError, within
 from assay.formats.recipe import Recipe
 from assay.graph.graph import Graph
+from assay.kernels.cache import Progress
 from assay.kernels.sizes import PAGE
 from assay.llm import embedding_model
 from assay.llm import engine as engines
@@ -32,12 +33,10 @@ from assay.ops import contract
 from assay.runtime.cpu import Cpu, memory
 from assay.runtime.executor import Executor
 from assay.runtime.team import Team
-from assay.runtime.weights import lay_out, pack_kernel, panels, repack
+from assay.runtime.weights import LoadProgress, lay_out, pack_kernel, panels, repack
 from assay.tensor.buffer import Buffer
 from assay.tensor.dtype import BY_NAME, F16, F32
 
-Compiled = Callable[[int, int, str], None]
-Loaded = Callable[[int, int], None]
 Sizes = Mapping[str, Sequence[int]]
 
 
@@ -73,7 +72,7 @@ def design(source: Source, options: Options, lora: Lora = MappingProxyType({})) 
 
 
 def load(
-    path: Path, options: Options, compiled: Compiled, loaded: Loaded, draft: Path | None = None
+    path: Path, options: Options, compiled: Progress, loaded: LoadProgress, draft: Path | None = None
 ) -> LanguageModel | EmbeddingModel:
     """The model in a GGUF file or a folder, ready to run; `draft` is a smaller model that guesses for it.
 
@@ -104,7 +103,7 @@ def _spelling(lm: LanguageModel) -> list[bytes]:
 
 
 def _load(
-    path: Path, options: Options, device: Cpu, compiled: Compiled, loaded: Loaded
+    path: Path, options: Options, device: Cpu, compiled: Progress, loaded: LoadProgress
 ) -> LanguageModel | EmbeddingModel:
     with open_source(path) as source:
         unused = [name for name in ("adapters", "cache_tokens", "budget") if getattr(options, name)]
@@ -173,7 +172,7 @@ def _try(what: str, compute: Callable[[], NDArray[np.float32]], path: Path) -> N
 
 
 def _executor(
-    graph: Graph, device: Cpu, weights: Mapping[str, Buffer], sizes: Sizes, compiled: Compiled
+    graph: Graph, device: Cpu, weights: Mapping[str, Buffer], sizes: Sizes, compiled: Progress
 ) -> Executor:
     """An executor whose kernels are compiled, before any weight is read: a failure comes early."""
     states = {name: device.reserve(graph.types[name].nbytes({}), owner=name) for name in graph.states}

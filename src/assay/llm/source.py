@@ -24,10 +24,8 @@ from assay.models.decoder_graph import computed
 from assay.models.gguf_decoder import from_gguf
 from assay.models.parts import Part, Weights, stored
 
-VISION = ("vision_tower.", "multi_modal_projector.")
-"""How names of tensors begin that are for images: where a model's text is read alone, they are left out."""
 TEXT_IN = ("language_model.model.", "model.language_model.")
-"""What begins the names of the others there, in older files and in newer ones."""
+"""What begins the names of tensors for text beside those for images, in older files and in newer ones."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +90,10 @@ def _folder(path: Path, files: TensorFiles) -> Source:
         raise config.error("quantization_config", "plain weights", "an object", rule)
     model = kind.from_config(config, path.resolve().name)
     model = replace(model, pooling=pooling.from_folder(path, model.hidden))
-    ignored = VISION if "text_config" in config else ()
+    if "text_config" in config and not kind.images:
+        rule = "a model of several parts that isn't known"
+        raise config.error("text_config", "a model of text alone", "an object", rule)
+    ignored = kind.images if "text_config" in config else ()
     found = {
         name: info
         for name, info in files.tensors.items()

@@ -31,6 +31,7 @@ class Architecture:
     `layout` is a folder's; `ignored` are the ends of names of tensors that hold nothing the model reads.
     `fused` are tensors of a GGUF file's layers in which several maps lie, where the file has them. `prefix`
     begins the names of all tensors of a folder but the output map's, unless it holds a model without one.
+    `images` begin those of a folder's parts for images, which are left out.
     """
 
     from_config: Callable[[Config, str], Decoder]
@@ -38,6 +39,7 @@ class Architecture:
     from_gguf: Callable[[Hyperparameters], Decoder]
     ignored: tuple[str, ...] = (".rotary_emb.inv_freq",)
     prefix: str = "model."
+    images: tuple[str, ...] = ()
     fused: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"attn_qkv": QKV})
 
 

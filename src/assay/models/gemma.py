@@ -81,7 +81,8 @@ def gemma3(config: Config, name: str) -> Decoder:
     text = config.inner("text_config")
     if text:
         config.neutral("tie_word_embeddings", True)
-        config = Config({**INSIDE, **text.values}, text.place)
+        said = {name: value for name, value in text.values.items() if value is not None}
+        config = Config(INSIDE | said, text.place)
     if "attn_logit_softcapping" in config:
         raise config.error("attn_logit_softcapping", "null", "something", "a value that isn't supported")
     model = like(config, name)
@@ -122,5 +123,5 @@ ARCHITECTURES = {
     "gemma2": Architecture(
         gemma2, LAYOUT, lambda keys: like_gguf(keys, largest=46, period=2, window=4096, caps=(50.0, 30.0))
     ),
-    "gemma3": Architecture(gemma3, LAYOUT, gemma3_gguf),
+    "gemma3": Architecture(gemma3, LAYOUT, gemma3_gguf, images=("vision_tower.", "multi_modal_projector.")),
 }

@@ -106,5 +106,5 @@ ARCHITECTURES = {
         (".attn.bias", ".attn.masked_bias"),
         "transformer.",
     ),
-    "bert": Architecture(bert, Layout(BERT_LAYER, BERT_REST, "encoder.layer"), bert_gguf, UNUSED),
+    "bert": Architecture(bert, Layout(BERT_LAYER, BERT_REST, "encoder.layer"), bert_gguf, UNUSED, ""),
 }

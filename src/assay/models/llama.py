@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from assay.formats.fields import GREATEST, Config, rounded
@@ -129,7 +130,13 @@ def windows(config: Config, layers: int) -> tuple[int, ...]:
     window = config.integer("sliding_window", 1, MOST)
     if kinds is None:
         return (window,) * layers
-    return tuple(window if kind == "sliding_attention" else 0 for kind in kinds)
+    return told(window if kind == "sliding_attention" else 0 for kind in kinds)
+
+
+def told(windows: Iterable[int]) -> tuple[int, ...]:
+    """Each layer's window; nothing where none has one."""
+    found = tuple(windows)
+    return found if any(found) else ()
 
 
 def qwen2(config: Config, name: str) -> Decoder:
@@ -139,7 +146,7 @@ def qwen2(config: Config, name: str) -> Decoder:
         return replace(model, windows=())
     first = 0 if "layer_types" in config else config.integer("max_window_layers", 0, MOST, model.layers)
     windows = (0 if layer < first else window for layer, window in enumerate(model.windows))
-    return replace(model, windows=tuple(windows))
+    return replace(model, windows=told(windows))
 
 
 def qwen3(config: Config, name: str) -> Decoder:

@@ -20,7 +20,7 @@ from assay.tensor.pool import Pool
 
 def memory() -> int:
     """Bytes that a model may take: the machine's memory, a control group's, or a share of a smaller address
-    space (`ulimit -v`), in which two pools, the weights' file and the interpreter have to fit.
+    space (`ulimit -v`), in which two pools, what is read of files and the interpreter have to fit.
     """
     groups = (int(text) for text in group_limits("memory.max") if text.strip() != "max")
     machine = min([os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), *groups])
