@@ -225,7 +225,7 @@ def changed(made: Tokenizer, **parts: object) -> Tokenizer:
     ("make", "at"),
     [
         (unigram, "model"),
-        (lambda: pieces(True, True), "model"),  # or its merges: the library's training differs from run to run
+        (lambda: pieces(True, True), "model"),  # or its merges: trained anew, they differ
         (lambda: changed(byte_level("qwen2"), pre_tokenizer=pre_tokenizers.ByteLevel()), "pre_tokenizer"),
         (lambda: changed(byte_level("qwen2"), normalizer=normalizers.NFKC()), "normalizer"),
         (lambda: changed(pieces(True, True), normalizer=normalizers.Replace("a", "b")), "normalizer"),
