@@ -204,6 +204,7 @@ def test_the_files_say_how_it_is_pooled(tmp_path: Path, model: assay.EmbeddingMo
         ),
         ({"modules": {}}, "modules.json"),
         ({"modules": [7]}, "modules.json"),
+        *(({"modules": [*MODULES[:2], junk]}, "modules.json") for junk in (5, None, "Normalize", [], {})),
         ({"modules": [MODULES[0], {**MODULES[1], "path": "../bert"}]}, "file '../bert'"),
         ({"modules": [MODULES[0], {**MODULES[1], "path": "elsewhere"}]}, "file 'elsewhere'"),
         ({"pooling": {"pooling_mode_max_tokens": True}}, "pooling_mode"),

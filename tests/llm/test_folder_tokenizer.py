@@ -17,7 +17,7 @@ from assay.errors import FormatError, RequestError
 from assay.llm.detokenizer import Detokenizer
 from assay.llm.folder_tokenizer import FolderTokenizer, chat_template
 from assay.llm.pretokenizers import PRE_TOKENIZERS
-from assay.llm.tokenizer import Tokenizer
+from assay.llm.tokenizer import CONTROL, UNUSED, Tokenizer
 from llm.corpus import corpus
 
 TEXTS = corpus(600, seed=3)
@@ -80,6 +80,11 @@ KINDS: dict[str, Callable[[], Reference]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def trained() -> dict[str, Reference]:
+    return {kind: make() for kind, make in KINDS.items()}
+
+
 @pytest.fixture(scope="module", params=KINDS)
 def both(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
@@ -113,6 +118,34 @@ def test_plain_text_makes_no_control_token(both: tuple[Tokenizer, Reference]) ->
     tokenizer, _ = both
     for text in (*TEXTS, "<s>", "a</s>b", " <s> </s>"):
         assert {1, 2}.isdisjoint(tokenizer.encode(text)), text
+
+
+@given(kinds=st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=8))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@pytest.mark.parametrize("kind", KINDS)
+def test_added_tokens_have_the_files_ids_in_both_readings(
+    tmp_path: Path, trained: dict[str, Reference], kind: str, kinds: list[tuple[bool, bool]]
+) -> None:
+    """Special and plain ones in any order, some in the model's vocabulary and some, as Qwen's, beyond it."""
+    reference = Reference.from_str(trained[kind].to_str())
+    size = reference.get_vocab_size()
+    inner = iter(token for token in sorted(reference.get_vocab()) if len(token) == 2 and token.isascii())
+    names = [next(inner) if known else f"<|{n}|>" for n, (_, known) in enumerate(kinds)]
+    for name, (special, _) in zip(names, kinds, strict=True):
+        reference.add_tokens([AddedToken(name, special=special, normalized=False)])
+    reference.save(str(tmp_path / "tokenizer.json"))
+    tokenizer = FolderTokenizer(tmp_path, size + len(names) + 9).tokenizer()
+    for name, (special, _) in zip(names, kinds, strict=True):
+        number = reference.token_to_id(name)
+        assert tokenizer.tokens[number] == name
+        assert tokenizer.encode(name, special=True) == [number] == tokenizer.encode(name, special=True)
+        if special:
+            assert number not in tokenizer.encode(f"a{name}b {name}")
+        else:
+            assert number in tokenizer.encode(name)
+    for tokens in (tokenizer.encode(text) for text in ("".join(names), *TEXTS[:20])):
+        assert all(tokens[n] < size + len(names) for n in range(len(tokens)))
+        assert {tokenizer.kinds[token] for token in tokens}.isdisjoint({CONTROL, UNUSED})
 
 
 def test_the_bound_is_sound(both: tuple[Tokenizer, Reference]) -> None:
@@ -179,6 +212,8 @@ def test_the_template_that_is_meant(tmp_path: Path, stored: object, chosen: str 
         ([{"name": "rag", "template": "a"}, {"name": "tools", "template": "b"}], "'rag, tools'"),
         ([], "''"),
         ([7], "''"),
+        *(([{"name": "default", "template": TEMPLATE}, junk], "'default'") for junk in (7, None, "x", [])),
+        ([{"name": "default", "template": "a"}, {"name": "default", "template": "b"}], "'default'"),
         ([{"name": "default"}], "dict"),
         ({"default": "a"}, "dict"),
     ],
@@ -232,6 +267,17 @@ def small(kind: str) -> dict[str, object]:
     }
 
 
+LACKING = [{**ADDED, "id": 7, "content": "<tool>", "special": False}]
+"""A token that the model lacks."""
+
+
+def framed(number: int, name: str = "<s>") -> dict[str, object]:
+    """What puts a token before a text, under a name that needn't be its own."""
+    single = [{"SpecialToken": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
+    tokens = {"A": {"id": "A", "ids": [number], "tokens": [name]}}
+    return {"type": "TemplateProcessing", "single": single, "pair": single * 2, "special_tokens": tokens}
+
+
 # As the files of Llama 3, Qwen 2 and DeepSeek V3 have them; the last with real ends of lines.
 IN_USE = [
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
@@ -251,6 +297,17 @@ def test_patterns_in_use_are_known(tmp_path: Path, pattern: str) -> None:
 @pytest.mark.parametrize("kind", ["BPE", "Unigram", "WordPiece"])
 def test_the_small_ones_work(tmp_path: Path, kind: str) -> None:
     assert hostile(tmp_path, small(kind)) is None
+
+
+@pytest.mark.parametrize("changes", [{"dropout": None}, {"dropout": 0.0}, {"dropout": 0}])
+def test_numbers_that_change_nothing_may_be_whole(tmp_path: Path, changes: dict[str, object]) -> None:
+    fields = small("BPE")
+    fields["model"] |= changes  # type: ignore[operator]
+    assert hostile(tmp_path, fields) is None
+
+
+def test_a_token_before_a_text_is_one_of_the_vocabulary(tmp_path: Path) -> None:
+    assert hostile(tmp_path, small("BPE") | {"post_processor": framed(1)}) is None
 
 
 @pytest.mark.parametrize(
@@ -281,6 +338,10 @@ def test_the_small_ones_work(tmp_path: Path, kind: str) -> None:
         ("normalizer", {"type": "Prepend", "prepend": "a" * 99}, "normalizer › Prepend"),
         ("normalizer", {"type": "Precompiled", "precompiled_charsmap": "AAAA"}, "normalizer › Precompiled"),
         ("normalizer", {"type": "Sequence", "normalizers": [small("BPE")["normalizer"]] * 17}, "normalizer"),
+        *(("post_processor", framed(number), "post_processor") for number in (2, 99, 2**31 - 1, 2**32 - 1)),
+        ("post_processor", framed(1, "</s>"), "post_processor"),
+        ("added_tokens", [ADDED, {**ADDED, "special": False}], "model"),
+        ("added_tokens", [*LACKING, {**LACKING[0], "id": 8, "special": True}], "model"),
         ("decoder", {"type": "BPEDecoder", "suffix": "</w>"}, "decoder"),
         ("decoder", None, "decoder"),
     ],

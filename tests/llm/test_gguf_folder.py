@@ -215,6 +215,26 @@ def test_a_tokenizer_is_the_same_in_keys(tmp_path: Path, name: str) -> None:
         assert other.decode(first.encode(text)) == first.decode(first.encode(text))
 
 
+def test_named_tokens_beyond_the_models_own(tmp_path: Path) -> None:
+    """As in the files of Qwen: the model knows none of them, and special ones come before the others."""
+    made = byte_level("qwen2")
+    for name, special in (
+        ("<|endoftext|>", True),
+        ("<tool_call>", False),
+        ("<|end|>", True),
+        ("<think>", False),
+    ):
+        made.add_tokens([AddedToken(name, special=special, normalized=False)])
+    first = own(tmp_path / "folder", made)
+    other = Own.from_gguf(tokenizer_keys(first, "m"))
+    for text in ("<tool_call>", "a<think>b<|end|>", "<|endoftext|><tool_call><|im_end|><think>"):
+        for special in (False, True):
+            assert other.encode(text, special=special) == first.encode(text, special=special), text
+    assert first.encode("<tool_call><think>") == [
+        made.token_to_id(name) for name in ("<tool_call>", "<think>")
+    ]
+
+
 def changed(made: Tokenizer, **parts: object) -> Tokenizer:
     for name, part in parts.items():
         setattr(made, name, part)

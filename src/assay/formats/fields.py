@@ -59,8 +59,8 @@ class Fields:
 
     def neutral(self, name: str, value: str | int | float) -> None:
         """A value that may be missing, and if it is there is this one, which changes nothing."""
-        found = self._get(name)
-        if found is not None and (type(found) is not type(value) or found != value):
+        found, kinds = self._get(name), self.numeric if isinstance(value, float) else (type(value),)
+        if found is not None and (type(found) not in kinds or found != value):
             raise self.error(name, str(value), found, "a value that isn't supported")
 
     def error(self, name: str, want: str, got: object = None, rule: str = "", hint: str = "") -> FormatError:

@@ -56,7 +56,7 @@ class FolderTokenizer:
                 raise self._json.error("added_tokens", f"{found}, the id of {token.content!r}", number)
             kinds[found] = CONTROL if token.special else USER_DEFINED
         spelling, space_prefix = self._spelling()
-        first, last = self._around(special)
+        first, last = self._around(special, ids)
         bos, eos = self._named("bos_token", ids), self._named("eos_token", ids)
         return Tokenizer(
             tokens=tokens, kinds=bytes(kinds), ids=ids, spelling=spelling, plain=plain, special=special,
@@ -65,7 +65,7 @@ class FolderTokenizer:
             space_prefix=space_prefix, shrinks=self._json.shrinks(),
         )  # fmt: skip
 
-    def _around(self, special: tokenizers.Tokenizer) -> tuple[int | None, int | None]:
+    def _around(self, special: tokenizers.Tokenizer, ids: Mapping[str, int]) -> tuple[int | None, int | None]:
         """The tokens that the file puts before and after a text."""
         text = self._json.added[0][1].content if self._json.added else "a"
         whole = special.encode(text, add_special_tokens=True)
@@ -74,7 +74,12 @@ class FolderTokenizer:
         if before > 1 or not 0 <= after <= 1:
             want = "at most one token before a text and one after"
             raise self._json.error("post_processor", want, whole.tokens)
-        return whole.ids[0] if before else None, whole.ids[-1] if after else None
+        first, last = (whole.ids[0] if before else None), (whole.ids[-1] if after else None)
+        for token, number in ((whole.tokens[0], first), (whole.tokens[-1], last)):
+            if number is not None and ids.get(token) != number:
+                want = f"{ids[token]}, the id of {token!r}" if token in ids else "a token of the vocabulary"
+                raise self._json.error("post_processor", want, f"{token} with id {number}")
+        return first, last
 
     def _spelling(self) -> tuple[Callable[[str], bytes], bool]:
         """How tokens are spelled, and whether decoding drops the space that begins a text."""
@@ -127,8 +132,9 @@ def chat_template(folder: Path) -> str | None:
     value = _optional(folder, "tokenizer_config.json").get("chat_template")
     if isinstance(value, list):
         named = {str(each.get("name")): each.get("template") for each in value if isinstance(each, dict)}
-        if len(named) != 1 and "default" not in named:
-            want, got = "a single one, or one that is named default", quoted(", ".join(named))
+        if len(named) < len(value) or (len(named) != 1 and "default" not in named):
+            want = "objects of different names: a single one, or one that is named default"
+            got = quoted(", ".join(named))
             raise FormatError("no chat template to choose", place=place, want=want, got=got)
         value = named.get("default", next(iter(named.values()))) or {}
     if not isinstance(value, str | None):

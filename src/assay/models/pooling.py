@@ -26,7 +26,7 @@ def from_folder(folder: Path, hidden: int) -> Pooling:
     if not os.path.lexists(folder / "modules.json"):
         return Pooling()
     found = read_value(member(folder, "modules.json"), LIMIT)
-    modules = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    modules = [each if isinstance(each, dict) else {} for each in found] if isinstance(found, list) else []
     kinds = [str(module.get("type")).rpartition(".")[2] for module in modules]
     known = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
     if kinds not in known or modules[0].get("path") != "":
