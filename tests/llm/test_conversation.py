@@ -59,4 +59,4 @@ def test_a_conversation_that_can_not_fit_is_refused(
 ) -> None:
     with pytest.raises(RequestError, match="the text is too long") as caught:
         conversation.encode([{"role": "user", "content": typed}], template, smollm2_tokenizer, 100)
-    assert caught.value.want == "at most 100 tokens in all"
+    assert caught.value.want == "at most 100 tokens in all" and caught.value.place == "messages › text"

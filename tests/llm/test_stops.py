@@ -68,3 +68,4 @@ def test_bad_stop_strings(stops: list[str], place: str) -> None:
     with pytest.raises(RequestError) as caught:
         StopStrings(stops)
     assert caught.value.place == place
+    assert caught.value.hint == ("stop=['abc']" if stops == "abc" else "")

@@ -39,8 +39,9 @@ def encode(
     tokens: list[int] = []
     rendered = template.render(hidden)
     at = 0
-    for found in pattern.finditer(rendered):
-        tokens += tokenizer.encode(rendered[at : found.start()].translate(restored), most=most)
-        tokens += tokenizer.encode(found.group(), special=True)
-        at = found.end()
-    return tokens + tokenizer.encode(rendered[at:].translate(restored), most=most)
+    with within("messages"):
+        for found in pattern.finditer(rendered):
+            tokens += tokenizer.encode(rendered[at : found.start()].translate(restored), most=most)
+            tokens += tokenizer.encode(found.group(), special=True)
+            at = found.end()
+        return tokens + tokenizer.encode(rendered[at:].translate(restored), most=most)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from assay.errors import shown
 from assay.llm.fields import refused
 
 MOST = 16  # stop strings of one request
@@ -20,7 +21,8 @@ class StopStrings:
     def __init__(self, stops: Sequence[str]) -> None:
         """Raises RequestError naming the `stop[n]` that isn't a string of 1 to `LONGEST` characters."""
         if not isinstance(stops, list | tuple) or len(stops) > MOST:
-            raise refused("stop", f"a list of at most {MOST} strings", stops)
+            hint = f"stop=[{shown(stops)}]" if isinstance(stops, str) else ""
+            raise refused("stop", f"a list of at most {MOST} strings", stops, hint)
         for number, stop in enumerate(stops):
             if not isinstance(stop, str) or not 0 < len(stop) <= LONGEST:
                 raise refused(f"stop[{number}]", f"1 to {LONGEST} characters", stop)
