@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,9 @@ import pytest
 from assay import settings
 from assay.cli import doctor, machine
 from assay.cli.doctor import WRONG
+from assay.errors import HardwareFault
+from assay.hub.catalogue import CATALOGUE
+from assay.hub.pull import pull
 
 
 def test_this_machine_is_fit(cli, smollm2: object) -> None:
@@ -76,6 +81,25 @@ def test_one_fault_is_one_row_and_what_rests_on_it_is_skipped(
     assert [check for check, state in states.items() if state == "skipped"] == skipped
     lines = cli("doctor").out.splitlines()
     assert sum(name in line for line in lines) == 2, "the row and what to do"
+
+
+def test_each_file_of_a_model_is_looked_at(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for entry in CATALOGUE.values():
+        path = pull(entry.name)
+        place = tmp_path / "models" / entry.cached_as.parent
+        shutil.copytree(path if path.is_dir() else path.parent, place, copy_function=os.symlink)
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path))
+    assert doctor._models().count("is here and intact") == len(CATALOGUE)
+    for entry in CATALOGUE.values():
+        for name in (entry.cached_as.name, *entry.beside):
+            file = tmp_path / "models" / entry.cached_as.parent / name
+            target = file.readlink()
+            file.unlink()
+            file.write_bytes(b"damaged")
+            with pytest.raises(HardwareFault, match="is damaged"):
+                doctor._models()
+            file.unlink()
+            file.symlink_to(target)
 
 
 def test_checks_need_only_checks_before_them() -> None:

@@ -11,6 +11,7 @@ import pytest
 from assay import settings
 from assay.graph.listing import parse
 from assay.hub.catalogue import CATALOGUE
+from assay.hub.pull import resolve
 from assay.ops import registry
 from assay.ops.page import page
 from houserules.sources import REPOSITORY
@@ -103,7 +104,18 @@ def test_a_setting_that_cannot_be_read_is_told(cli, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("ASSAY_THREADS", "many")
     outcome = cli("settings")
     assert outcome.code == 1
-    assert "'many' can't be read" in outcome.out
+    assert "a setting can't be read: 'many'" in outcome.out
+
+
+def test_a_setting_without_a_default_is_told(cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quote in the text changes nothing of how it is told."""
+    monkeypatch.delenv("ASSAY_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "~nosuchuser")
+    monkeypatch.setenv("ASSAY_THREADS", "it's")
+    outcome = cli("settings", "--json")
+    rows = {row["variable"]: row for row in json.loads(outcome.out)}
+    assert outcome.code == 1 and rows["ASSAY_CACHE"]["wrong"].startswith("a setting has no default here: ")
+    assert rows["ASSAY_THREADS"]["wrong"] == """a setting can't be read: "it's\""""
 
 
 def test_settings_as_json_are_typed(cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +126,9 @@ def test_settings_as_json_are_typed(cli, monkeypatch: pytest.MonkeyPatch) -> Non
     rows = {row["variable"]: row for row in json.loads(outcome.out)}
     assert outcome.code == 1 and list(rows) == [setting.name for setting in settings.ALL]
     assert rows["ASSAY_THREADS"]["value"] == 3 and rows["ASSAY_DEBUG"]["value"] == 1
-    assert rows["ASSAY_CPU"]["value"] is None and rows["ASSAY_CPU"]["wrong"] == "'none' can't be read"
+    assert (
+        rows["ASSAY_CPU"]["value"] is None and rows["ASSAY_CPU"]["wrong"] == "a setting can't be read: 'none'"
+    )
     assert rows["ASSAY_CACHE"]["value"] == str(settings.CACHE.get())
 
 
@@ -123,6 +137,12 @@ def test_a_variable_that_nothing_reads_is_told(cli, monkeypatch: pytest.MonkeyPa
     outcome = cli("settings")
     assert outcome.code == 1
     assert "nothing reads this variable; did you mean ASSAY_THREADS" in outcome.out
+
+
+def test_what_pull_prints_is_a_model_for_every_command(cli) -> None:
+    for name in CATALOGUE:
+        printed = Path(cli("pull", name).out.strip())
+        assert resolve(printed) == resolve(name) == printed
 
 
 def test_pull_prints_where_the_model_lies(cli, smollm2_path: Path) -> None:

