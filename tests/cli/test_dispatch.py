@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from importlib import import_module
 from importlib.metadata import entry_points
 
 import pytest
 
 import assay
 from assay import settings
-from assay.cli.command import CODES
+from assay.cli.command import CODES, Argument
 from assay.cli.dispatch import COMMANDS, command
 from assay.errors import FormatError, RequestError
 from houserules.sources import REPOSITORY
@@ -182,6 +183,44 @@ def test_a_wrong_command_line_is_told_in_the_form_of_all_errors(cli, line: list[
 )
 def test_a_prompt_may_begin_with_a_dash(line: list[str]) -> None:
     assert command("run").read(line).prompt == line[-1]
+
+
+def _accepts(argument: Argument, text: str) -> bool:
+    try:
+        argument.type(text)
+    except RequestError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_options_may_stand_anywhere(name: str) -> None:
+    """Wherever an option stands between the words, and in whatever form, the values are the same."""
+    arguments = import_module(f"assay.cli.{name.replace(' ', '_')}").ARGUMENTS
+    several = {"*": 3, "?": 1, None: 1}
+    words = ["q8_0" for each in arguments if each.name[0] != "-" for _ in range(several[each.nargs])]
+    read = command(name).read
+    for option in (each for each in arguments if each.name[0] == "-"):
+        value = ["1"] * bool(option.metavar)
+        if value and not _accepts(option, "1"):
+            continue
+        wanted = vars(read([*words, option.name, *value]))
+        forms = [[option.name, *value]] + [[f"{option.name}=1"] for _ in value]
+        for form in forms:
+            for at in range(len(words) + 1):
+                assert vars(read([*words[:at], *form, *words[at:]])) == wanted
+                assert vars(read([*words[:at], *form, "--", *words[at:]])) == wanted
+
+
+@pytest.mark.parametrize("value", ["--", "-", "", " ", "a=b", "--no such", "-1", "x"])
+def test_a_value_is_what_was_written(value: str) -> None:
+    read = command("run").read
+    assert (
+        read(["m", f"--stop={value}", "p"]).stop
+        == read(["--stop", "x", "m", "p", f"--stop={value}"]).stop[1:]
+    )
+    assert read(["m", "p", f"--stop={value}"]).stop == [value]
+    assert read(["m", "--stop=x", "--", value]).prompt == value
 
 
 @pytest.mark.parametrize(("error", "code"), [(FormatError, 1), (RequestError, 2)])

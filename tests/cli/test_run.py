@@ -12,6 +12,7 @@ import pytest
 import assay
 from assay.cli import options
 from assay.cli.dispatch import command
+from assay.errors import RequestError
 from assay.llm.request import Sampling
 
 PROMPT = "Name three primary colors."
@@ -173,6 +174,21 @@ def test_an_adapter_is_loaded_and_asked_for(cli, loaded, monkeypatch) -> None:
     assert asked[0]["adapters"] == {"./tuned": "./tuned"}
     assert outcome.code == 2 and "adapter" in outcome.err, "the model here was loaded without it"
     assert cli("run", "smollm2", PROMPT, "--max-tokens", "2").code == 0 and asked[1]["adapters"] is None
+
+
+OUT_OF_RANGE = {
+    "--temperature": "-1", "--top-k": "9" * 19, "--min-p": "2", "--typical-p": "2", "--top-p": "2",
+    "--repetition-penalty": "0", "--presence-penalty": "9", "--frequency-penalty": "9",
+    "--logit-bias": "1:999", "--bad-word": "", "--min-tokens": "9" * 19, "--regex": "", "--stop": "",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("option", OUT_OF_RANGE)
+def test_an_error_names_the_option_as_it_is_typed(option: str) -> None:
+    values = command("run").read(["m", "p", f"{option}={OUT_OF_RANGE[option]}"])
+    with pytest.raises(RequestError) as caught:
+        options.sampling(values)
+    assert caught.value.place == option
 
 
 def test_no_option_of_an_answer_is_ignored() -> None:

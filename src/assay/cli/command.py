@@ -21,6 +21,8 @@ CODES = (
 Values = argparse.Namespace
 """What was given for the arguments, by their names."""
 _NUMBER = re.compile(r"-\d+|-\d*\.\d+")
+_MARK = " "
+"""Before a value: argparse takes it for one, whatever it is."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Argument:
     def read(self, text: str) -> object:
         """The value that a text is."""
         try:
-            return self.type(text)
+            return self.type(text.removeprefix(_MARK))
         except RequestError as error:
             raise argparse.ArgumentTypeError(str(error)) from None
 
@@ -99,32 +101,42 @@ class Command(argparse.ArgumentParser):
 
     def read(self, arguments: Sequence[str]) -> Values:
         """The arguments' values. Raises SystemExit."""
-        before = ""
-        for word in arguments:
+        known = self._option_string_actions
+        taking = {name for name, action in known.items() if action.nargs is None}
+        options, words, before = list[str](), list[str](), ""
+        for at, word in enumerate(arguments):
             if word == "--":
+                words += arguments[at + 1 :]
                 break
             if word in ("-h", "--help"):
                 # argparse would hide that it couldn't print.
                 print(self.format_help(), end="")
                 raise SystemExit(GOOD)
-            self._refuse_unknown(word, before)
+            self._refuse_unknown(word, before if before in taking else "")
+            option, equals, value = word.partition("=")
+            if option in known:
+                options += [option, _MARK + value] if equals and option in taking else [word]
+            elif before in taking:
+                options.append(_MARK + word)
+            else:
+                words.append(word)
             before = word
-        found, unknown = self.parse_known_args(arguments)
+        # Words together and first: argparse ends a row of them where an option stands.
+        found, unknown = self.parse_known_args([_MARK + word for word in words] + options)
         if unknown:
             hint = "quote a prompt that has spaces" if self._takes_prompt else ""
-            self.error(f"one argument too many: {unknown[0]!r}", hint)
+            self.error(f"one argument too many: {unknown[0].removeprefix(_MARK)!r}", hint)
         return found
 
     def _refuse_unknown(self, word: str, before: str) -> None:
-        """Raise SystemExit for a word that looks like an option and is none."""
+        """Raise SystemExit for what looks like an option and is none; the one `before` wants a value."""
         option = word.partition("=")[0]
         known = self._option_string_actions
         if option in known or option in ("", "-") or not option.startswith("-"):
             return
         if " " in option or _NUMBER.fullmatch(word):
             return
-        owner = known.get(before)
-        if owner is not None and owner.nargs is None:
+        if before:
             self.error(f"{before}: a value is missing", f"{before}={word} if that is the value")
         close = near(option, known, "; ")
         dashed = f"-- goes before a prompt that begins with -: {self.prog} MODEL -- {word}"

@@ -117,6 +117,7 @@ def sampling(arguments: Values) -> SamplingFields:
     try:
         Sampling(**fields)
     except RequestError as error:
-        error.place = f"--{error.place.partition('[')[0].replace('_', '-')}"
+        field = error.place.partition("[")[0]
+        error.place = "--bad-word" if field == "bad_words" else f"--{field.replace('_', '-')}"
         raise
     return fields
