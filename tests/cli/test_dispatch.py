@@ -220,6 +220,7 @@ def test_a_value_is_what_was_written(value: str) -> None:
         == read(["--stop", "x", "m", "p", f"--stop={value}"]).stop[1:]
     )
     assert read(["m", "p", f"--stop={value}"]).stop == [value]
+    assert value == "--" or read(["m", "p", "--stop", value]).stop == [value]
     assert read(["m", "--stop=x", "--", value]).prompt == value
 
 
