@@ -10,33 +10,60 @@ A line is an array of numbers. A text's vector is the same whatever the others a
 from __future__ import annotations
 
 import json
+import re
+import sys
 
 from assay.cli import options, streams
 from assay.cli.command import Argument, Values
 from assay.cli.model import load_any
+from assay.cli.progress import Bars
 from assay.errors import RequestError, within
 from assay.models.pooling import KINDS
 
+CHUNK = 256
+"""Texts whose vectors are in memory at once."""
 ARGUMENTS = (
     *options.LOADING,
-    Argument("texts", "a text", "TEXT", nargs="*"),
-    Argument("--file", "more texts, one a line; - reads standard input", "F"),
+    Argument("texts", "texts to embed", "TEXT", nargs="*"),
+    Argument("--file", "more texts, one a line; - reads standard input", "FILE"),
     Argument("--pooling", "instead of the model's own", "|".join(KINDS), options.one_of(KINDS)),
     Argument("--truncate", "cut texts that are too long"),
 )
 
 
 def run(arguments: Values) -> None:
-    texts = arguments.texts
+    texts, given = arguments.texts, len(arguments.texts)
     if arguments.file:
         with within("--file"):
-            texts += streams.read(arguments.file).removesuffix("\n").split("\n")
+            content = streams.read(arguments.file)
+        texts += content.removesuffix("\n").split("\n") if content else []
     if not texts:
-        raise RequestError("nothing to embed", place="TEXT", want="a text, or --file")
+        raise RequestError("nothing to embed", place="TEXT", want="a text, or --file with a line")
     model = load_any(arguments)
     if not hasattr(model, "embed"):
-        rule, hint = "this model's files say of no vectors", "assay run answers with it"
-        raise RequestError(rule, place=arguments.model, hint=hint)
-    for vector in model.embed(texts, pooling=arguments.pooling, truncate=arguments.truncate):
-        # A float32's own digits: a float of Python would show twice as many.
-        print(json.dumps([float(str(value)) for value in vector]))
+        hint = "assay run answers with it"
+        raise RequestError("this model is no embedder", place=arguments.model, hint=hint)
+    with Bars() as progress:
+        for first in range(0, len(texts), CHUNK):
+            if not sys.stdout.isatty():  # else the vectors show how far it is
+                progress.count("embedding", "texts", first, len(texts))
+            chunk = texts[first : first + CHUNK]
+            try:
+                vectors = model.embed(chunk, pooling=arguments.pooling, truncate=arguments.truncate)
+            except RequestError as error:
+                raise _as_typed(error, first, given) from None
+            for vector in vectors:
+                # A float32's own digits: a float of Python would show twice as many.
+                print(json.dumps([float(str(value)) for value in vector]))
+            sys.stdout.flush()
+
+
+def _as_typed(error: RequestError, first: int, given: int) -> RequestError:
+    """A chunk's error by what was typed: the chunk begins with the `first` text, `given` are no lines."""
+    error.place = "--pooling" if error.place == "pooling" else error.place
+    error.hint = re.sub("^truncate ", "--truncate ", error.hint)
+    if found := re.match(r"texts\[(\d+)\]", error.place):
+        number = first + int(found[1]) + 1
+        place = f"TEXT {number}" if number <= given else f"--file › line {number - given}"
+        error.place = place + error.place[found.end() :]
+    return error

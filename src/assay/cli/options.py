@@ -58,7 +58,7 @@ def several(one: Callable[[str], object]) -> Callable[[str], tuple[object, ...]]
 
 
 JSON = Argument("--json", "for programs")
-FORMS = "a catalogue name (smollm2), a .gguf file, a folder with safetensors, or pypi:package/path-in-wheel"
+FORMS = "a name (smollm2, minilm), a .gguf file, a folder with safetensors, or pypi:package/path-in-wheel"
 MODEL = Argument("model", FORMS)
 THREADS = Argument(
     "--threads",

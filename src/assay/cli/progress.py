@@ -87,7 +87,8 @@ class Bars(Progress):
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
         texts = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[figures]}")
-        rich = Progress(*texts, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
+        console = Console(stderr=True)  # what is printed still goes to standard output
+        rich = Progress(*texts, TimeElapsedColumn(), console=console, transient=True, redirect_stdout=False)
         interrupt.last_words = b"\x1b[?25h\n"
         rich.start()
         return rich
