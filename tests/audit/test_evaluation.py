@@ -87,6 +87,16 @@ def test_a_comparison_is_the_formula_token_by_token() -> None:
     assert found.agreement == np.mean(mine[at].argmax(1) == other[at].argmax(1))
 
 
+def test_perplexity_is_the_same_alone_and_beside_others() -> None:
+    """To the last bit: a mean whose order of summing depends on the shape has other last digits."""
+    random = np.random.default_rng(4)
+    for _ in range(20):
+        models = [Fixed(random.normal(0, 2, (600, 30)).astype(np.float32)) for _ in range(2)]
+        cut = windows(random.integers(0, 30, 1200).tolist(), 600, None)
+        alone = [run([model], cut).perplexity[0] for model in models]
+        assert run(models, cut).perplexity == alone
+
+
 def test_logits_that_are_no_numbers_are_no_figures() -> None:
     bad = np.zeros((8, 4), np.float32)
     bad[5, 2] = np.nan

@@ -5,6 +5,7 @@ The arithmetic is NumPy's in float64: nothing here is served.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -34,8 +35,8 @@ class Evaluation:
 
     @property
     def perplexity(self) -> list[float]:
-        """Of each model: exp of the mean surprise."""
-        return [float(each) for each in np.exp(self.surprise.mean(axis=-1))]
+        """Of each model: exp of the mean surprise, the same whichever other model stands beside it."""
+        return [float(np.exp(math.fsum(each) / len(each))) for each in self.surprise]
 
     @property
     def agreement(self) -> float:

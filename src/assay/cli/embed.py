@@ -10,7 +10,6 @@ A line is an array of numbers. A text's vector is the same whatever the others a
 from __future__ import annotations
 
 import json
-import re
 import sys
 
 from assay.cli import options, streams
@@ -32,11 +31,14 @@ ARGUMENTS = (
 
 
 def run(arguments: Values) -> None:
-    texts, given = arguments.texts, len(arguments.texts)
+    texts = arguments.texts
+    places = [f"TEXT {number}" for number in range(1, len(texts) + 1)]
     if arguments.file:
         with within("--file"):
             content = streams.read(arguments.file)
-        texts += content.removesuffix("\n").split("\n") if content else []
+        lines = content.removesuffix("\n").split("\n") if content else []
+        texts += lines
+        places += [f"--file › line {number}" for number in range(1, len(lines) + 1)]
     if not texts:
         raise RequestError("nothing to embed", place="TEXT", want="a text, or --file with a line")
     model = load_any(arguments)
@@ -51,19 +53,12 @@ def run(arguments: Values) -> None:
             try:
                 vectors = model.embed(chunk, pooling=arguments.pooling, truncate=arguments.truncate)
             except RequestError as error:
-                raise _as_typed(error, first, given) from None
+                error.place = error.place.replace("pooling", "--pooling")
+                for index, place in enumerate(places[first : first + CHUNK]):
+                    error.place = error.place.replace(f"texts[{index}]", place)
+                error.hint = error.hint.replace("truncate ", "--truncate ")
+                raise
             for vector in vectors:
                 # A float32's own digits: a float of Python would show twice as many.
                 print(json.dumps([float(str(value)) for value in vector]))
             sys.stdout.flush()
-
-
-def _as_typed(error: RequestError, first: int, given: int) -> RequestError:
-    """A chunk's error by what was typed: the chunk begins with the `first` text, `given` are no lines."""
-    error.place = "--pooling" if error.place == "pooling" else error.place
-    error.hint = re.sub("^truncate ", "--truncate ", error.hint)
-    if found := re.match(r"texts\[(\d+)\]", error.place):
-        number = first + int(found[1]) + 1
-        place = f"TEXT {number}" if number <= given else f"--file › line {number - given}"
-        error.place = place + error.place[found.end() :]
-    return error

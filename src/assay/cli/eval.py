@@ -14,8 +14,9 @@ run without --adapter.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from assay.cli import options, streams
 from assay.cli.command import Argument, Report, Values
 from assay.cli.model import load_model
 from assay.cli.progress import Bars
-from assay.cli.text import figures
+from assay.cli.text import figures, table
 from assay.errors import RequestError, within
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ ARGUMENTS = (
     Argument("--context", "tokens of a window", "N", options.whole(4), 512),
     Argument("--against", "the model to compare with; default: the same", "OTHER"),
     Argument("--against-activations", "of the other; default: as the first", "TYPE", options.MODES),
-    Argument("--worst", "places to show", "N", options.whole(0), 5),
+    Argument("--worst", "places to show where they differ most; default: 5", "N", options.whole(0)),
     options.JSON,
 )
 
@@ -55,32 +56,39 @@ def run(arguments: Values) -> Report:
         other = {"activations": arguments.against_activations or arguments.activations}
         other |= {"model": arguments.against, "adapter": None} if arguments.against else {}
         asked.append(Values(**{**vars(arguments), **other}))
+    if len(asked) == 1 and arguments.worst is not None:
+        want = "--against, or --against-activations"
+        raise RequestError("there is nothing to compare with", place="--worst", want=want)
     models = [load_model(each) for each in asked]
     tokens, tokenizer = _tokens(models, text), models[0].tokenizer
     cut = windows(tokens, arguments.context, tokenizer.bos_id if tokenizer.adds_bos else None)
     if not cut:
-        want = f"at least {arguments.context} tokens, a window"
-        raise RequestError("the text is too short", place="FILE", want=want, got=str(len(tokens)))
+        want, got = f"at least {arguments.context} tokens, a window", str(len(tokens))
+        hint = f"--context {got} makes windows shorter" if len(tokens) >= 4 else ""
+        raise RequestError("the text is too short", place="FILE", want=want, got=got, hint=hint)
     logits = [partial(lm.logits, adapter=each.adapter) for lm, each in zip(models, asked, strict=True)]
     with Bars() as progress:
         found = evaluate(logits, cut, partial(progress.count, "scoring the text", "windows"))
     ways = [", ".join(filter(None, (each.activations, each.adapter))) for each in asked]
+    names = [f"{each.model} ({way})" for each, way in zip(asked, ways, strict=True)]
     report: dict[str, object] = {
         "file": arguments.file,
         "context": arguments.context,
-        "models": [f"{each.model} ({way})" for each, way in zip(asked, ways, strict=True)],
+        "models": names,
         "perplexity": found.perplexity,
         "scored_tokens": len(found.position),
     }
+    count = (5 if arguments.worst is None else arguments.worst) if len(models) > 1 else 0
+    indices = np.argsort(-found.divergence, kind="stable")[:count].tolist()
+    worst = [_place(found, index, tokens, tokenizer, arguments.context) for index in indices]
     if len(models) > 1:
-        worst = np.argsort(-found.divergence, kind="stable")[: arguments.worst].tolist()
         report |= {
             "divergence_mean": float(found.divergence.mean()),
             "divergence_max": float(found.divergence.max()),
             "same_likeliest_token": found.agreement,
-            "worst": [_place(found, index, tokens, tokenizer, arguments.context) for index in worst],
+            "worst": [place._asdict() for place in worst],
         }
-    return Report(report, figures(report))
+    return Report(report, _lines(report, names, found.perplexity, worst))
 
 
 def _tokens(models: list[LanguageModel], text: str) -> list[int]:
@@ -93,18 +101,34 @@ def _tokens(models: list[LanguageModel], text: str) -> list[int]:
     return found[0]
 
 
-def _place(
-    found: Evaluation, index: int, tokens: list[int], tokenizer: Tokenizer, context: int
-) -> dict[str, object]:
-    """A place where the models differ: the text before it, the token there, and what each said of it."""
-    at = int(found.position[index])
-    before = tokens[max(at - at % context, at - BEFORE) : at]
+class Place(NamedTuple):
+    """Where the models differ: the text before it, the token there, and what each said of it."""
+
+    divergence: float
+    position: int
+    before: str
+    token: str
+    surprise: list[float]
+    likeliest: list[str]
+
+
+def _place(found: Evaluation, index: int, tokens: list[int], tokenizer: Tokenizer, context: int) -> Place:
+    at, divergence = int(found.position[index]), float(found.divergence[index])
     read = partial(tokenizer.decode, skip_special=False)
-    return {
-        "divergence": float(found.divergence[index]),
-        "position": at,
-        "before": read(before),
-        "token": read([tokens[at]]),
-        "surprise": found.surprise[:, index].tolist(),
-        "likeliest": [read([token]) for token in found.likeliest[:, index].tolist()],
-    }
+    before, token = read(tokens[max(at - at % context, at - BEFORE) : at]), read([tokens[at]])
+    likeliest = [read([each]) for each in found.likeliest[:, index].tolist()]
+    return Place(divergence, at, before, token, found.surprise[:, index].tolist(), likeliest)
+
+
+def _lines(
+    report: Mapping[str, object], names: list[str], perplexity: list[float], worst: list[Place]
+) -> Iterator[str]:
+    """The report for people: each model's figures beside its name."""
+    yield from figures({name: value for name, value in report.items() if not isinstance(value, list)})
+    yield "perplexity:"
+    yield from table(zip((f"  {name}" for name in names), perplexity, strict=True))
+    for place in worst:
+        yield f"position {place.position}, divergence {place.divergence:.6g} nats:"
+        yield f"  {place.before!r} and then {place.token!r}"
+        for name, nats, token in zip(names, place.surprise, place.likeliest, strict=True):
+            yield f"  {name}: surprise {nats:.6g} nats, likeliest {token!r}"

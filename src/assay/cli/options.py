@@ -60,12 +60,8 @@ def several(one: Callable[[str], object]) -> Callable[[str], tuple[object, ...]]
 JSON = Argument("--json", "for programs")
 FORMS = "a name (smollm2, minilm), a .gguf file, a folder with safetensors, or pypi:package/path-in-wheel"
 MODEL = Argument("model", FORMS)
-THREADS = Argument(
-    "--threads",
-    "how many; default: ASSAY_THREADS, or all that may be used; no result depends on it",
-    "N",
-    whole(1),
-)
+SHARED = "how many; default: ASSAY_THREADS, or all that may be used; no result depends on it"
+THREADS = Argument("--threads", SHARED, "N", whole(1))
 KINDS, MODES = one_of(QUANTIZE), one_of(ACTIVATIONS)
 ACTIVATION = Argument(
     "--activations", "float32 is exact to rounding, and slower", "|".join(ACTIVATIONS), MODES, "int8"

@@ -7,8 +7,10 @@ from itertools import zip_longest
 
 
 def table(rows: Iterable[Sequence[object]], left: int = 1) -> Iterator[str]:
-    """Rows in columns: the first `left` begin at one place in each line, the others end at one."""
-    cells = [[str(cell) for cell in row] for row in rows]
+    """Rows in columns: the first `left` begin at one place in each line, the others end at one. Of a float 6
+    digits are shown, here and below.
+    """
+    cells = [[_short(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip_longest(*cells, fillvalue="")]
     for row in cells:
         padded = (
@@ -19,7 +21,7 @@ def table(rows: Iterable[Sequence[object]], left: int = 1) -> Iterator[str]:
 
 
 def figures(found: Mapping[str, object]) -> Iterator[str]:
-    """Named figures, a line each; those of a group, and the items of a list, below its name."""
+    """Named figures, a line each; those of a group, and of each item of a list, below its name."""
     for name, value in found.items():
         title = name.replace("_", " ")
         if isinstance(value, Mapping):
@@ -28,8 +30,11 @@ def figures(found: Mapping[str, object]) -> Iterator[str]:
         elif isinstance(value, list):
             yield f"{title}:"
             for item in value:
-                pairs = item.items() if isinstance(item, Mapping) else ()
-                cells = [f"{key.replace('_', ' ')} {each!r}" for key, each in pairs] or [str(item)]
+                cells = [f"{key.replace('_', ' ')} {_short(each)}" for key, each in item.items()]
                 yield f"  {', '.join(cells)}"
         else:
-            yield f"{title}: {value}"
+            yield f"{title}: {_short(value)}"
+
+
+def _short(figure: object) -> str:
+    return f"{figure:.6g}" if isinstance(figure, float) else str(figure)
