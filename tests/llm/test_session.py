@@ -11,7 +11,9 @@ import pytest
 
 import assay
 from assay.errors import AssayError, FormatError, RequestError
+from assay.load import Progress
 from llm import converted, tiny
+from llm.test_gguf_folder import folder
 
 Load = Callable[[], assay.LanguageModel]
 PROMPT = "ab cab\nb" * 12
@@ -73,6 +75,42 @@ def test_a_model_file_that_changed_is_refused(model: Path, tmp_path: Path) -> No
     with pytest.raises(FormatError, match="a file was changed since it was loaded"):
         lm.save_session(tmp_path / "a.session", PROMPT)
     assert not (tmp_path / "a.session").exists()
+
+
+class Acting(Progress):
+    """Does something to the model's files when the first weights have been read."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self.acts = [act]
+
+    def weights(self, done: int, total: int) -> None:
+        while self.acts:
+            self.acts.pop()()
+
+
+@pytest.mark.parametrize("act", ["replaced", "removed", "a folder", "written to"])
+def test_a_file_that_changes_while_it_is_loaded_is_refused(model: Path, tmp_path: Path, act: str) -> None:
+    """Else a session of the old weights would bear the new file's digest."""
+    other = tiny.write(tmp_path / "other.gguf", {"general.name": "tiny"})
+    acts: dict[str, Callable[[], object]] = {
+        "replaced": lambda: other.replace(model),
+        "removed": model.unlink,
+        "a folder": lambda: (model.unlink(), model.mkdir()),
+        "written to": lambda: model.write_bytes(other.read_bytes()),
+    }
+    with pytest.raises(FormatError, match="a file was changed while it was loaded") as refused:
+        assay.load(model, threads=1, progress=Acting(acts[act]))
+    assert refused.value.place == str(model)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "model.safetensors.index.json"])
+def test_a_folder_that_changes_while_it_is_loaded_is_refused(tmp_path: Path, name: str) -> None:
+    place = folder(tmp_path / "model", "llama")
+    path = place / name
+    act = path.unlink if path.exists() else path.touch
+    with pytest.raises(FormatError, match="a file was changed while it was loaded") as refused:
+        assay.load(place, threads=1, cache_tokens=64, progress=Acting(act))
+    assert refused.value.place == str(path)
 
 
 def test_damage_anywhere_is_refused(model: Path, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def open_safetensors(path: Path) -> TensorFiles:
 
     Raises ModelNotFoundError where nothing is there, FormatError for all else that isn't sound.
     """
-    if not _is_folder(path):
+    if not is_folder(path):
         return _open(path, [(path, None)])
     single, index = (os.path.lexists(path / name) for name in (SINGLE, INDEX))
     if not index:
@@ -99,7 +99,8 @@ def _shards_of(table: dict[str, JsonValue]) -> dict[str, list[str]]:
     return shards
 
 
-def _is_folder(path: Path) -> bool:
+def is_folder(path: Path) -> bool:
+    """Whether a folder is there that can be looked at."""
     try:
         return path.is_dir()
     except OSError:  # to open it will say why

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from hashlib import file_digest, sha256
 from pathlib import Path
 
 from assay.errors import FormatError
 from assay.formats.files import opened
+from assay.formats.safetensors import INDEX, is_folder
 
 NUMERICS = 1
 """The version of the rules that fix every bit."""
+Stamps = dict[Path, tuple[int, ...]]
+"""A model's files, and what changes when they are replaced or written to."""
 
 
 class Identity:
-    """`how` are names and values that bits depend on; the model's files are those at `path`, as they were
-    when this was made.
+    """`how` are names and values that bits depend on; the model's files are those at `path`, as `stamps` say
+    that they were while they were read.
     """
 
-    def __init__(self, path: Path, how: Mapping[str, object]) -> None:
+    def __init__(self, path: Path, how: Mapping[str, object], stamps: Stamps) -> None:
         self.how = {"numerics": str(NUMERICS), **{name: str(value) for name, value in how.items()}}
-        files = [path / "config.json", *sorted(path.glob("*.safetensors"))] if path.is_dir() else [path]
-        self._stamps = {file: _stamp(file) for file in files}
+        self._path, self._stamps = path, stamps
 
     @property
     def root(self) -> bytes:
@@ -31,17 +34,39 @@ class Identity:
 
     def digest(self) -> str:
         """SHA-256 of the model's files, in hexadecimal. Raises FormatError if they were changed."""
-        digest = sha256()
-        for path, stamp in self._stamps.items():
-            with opened(path, "the model's file") as (fd, _):
-                if _stamp(path) != stamp:
-                    hint = "load the model again"
-                    raise FormatError("a file was changed since it was loaded", place=str(path), hint=hint)
-                with os.fdopen(os.dup(fd), "rb") as file:
-                    digest.update(file_digest(file, "sha256").digest())
+        digest, rule = sha256(), "a file was changed since it was loaded"
+        _compare(self._path, self._stamps, rule)
+        for path in self._stamps:
+            with opened(path, "the model's file") as (fd, _), os.fdopen(os.dup(fd), "rb") as file:
+                digest.update(file_digest(file, "sha256").digest())
+        _compare(self._path, self._stamps, rule)
         return digest.hexdigest()
 
 
-def _stamp(path: Path) -> tuple[int, ...]:
-    status = path.stat()
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+@contextmanager
+def unchanged(path: Path) -> Iterator[Stamps]:
+    """`with unchanged(path) as stamps:` the body opens and reads the model's files. Raises FormatError if
+    they are others at its end.
+    """
+    stamps = _stamps(path)
+    yield stamps
+    _compare(path, stamps, "a file was changed while it was loaded")
+
+
+def _compare(path: Path, stamps: Stamps, rule: str) -> None:
+    now = _stamps(path)
+    for file in {**stamps, **now}:
+        if stamps.get(file) != now.get(file):
+            raise FormatError(rule, place=str(file), hint="load the model again")
+
+
+def _stamps(path: Path) -> Stamps:
+    """Of the files that are there: to open another will say that it isn't."""
+    files, found = [path], Stamps()
+    if is_folder(path):
+        files = [path / "config.json", path / INDEX, *sorted(path.glob("*.safetensors"))]
+    for file in files:
+        with suppress(OSError):
+            status = file.stat()
+            found[file] = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+    return found

@@ -22,7 +22,7 @@ from assay.llm import engine as engines
 from assay.llm.draft import Draft
 from assay.llm.embedding_model import EmbeddingModel
 from assay.llm.guesses import Guesser, Guesses, Lookup
-from assay.llm.identity import Identity
+from assay.llm.identity import Identity, unchanged
 from assay.llm.language_model import LanguageModel
 from assay.llm.options import Options
 from assay.llm.source import Source, open_source
@@ -105,7 +105,7 @@ def _spelling(lm: LanguageModel) -> list[bytes]:
 def _load(
     path: Path, options: Options, device: Cpu, compiled: Progress, loaded: LoadProgress
 ) -> LanguageModel | EmbeddingModel:
-    with open_source(path) as source:
+    with unchanged(path) as stamps, open_source(path) as source:
         unused = [name for name in ("adapters", "cache_tokens", "budget") if getattr(options, name)]
         if source.model.embeds and unused:
             raise RequestError("an embedder has no such option", place=unused[0])
@@ -139,7 +139,7 @@ def _load(
         embedder = EmbeddingModel(executor, tokenizer, source.model, made.context, details)
         _try("hidden states", lambda: embedder.hidden_states([0]), path)
         return embedder
-    identity = Identity(path, how)
+    identity = Identity(path, how, stamps)
     engine = engines.Engine(
         executor,
         pages=made.pages,
