@@ -237,7 +237,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
     (
         "tests/llm/test_constraints.py tests/llm/test_sampling.py",
         (
-            ("llm/bad_words.py", "range(1, len(word))", "range(2, len(word))"),
+            ("llm/bad_words.py", "range(1, min(len(text)", "range(2, min(len(text)"),
             ("llm/controls.py", "len(output) < self._least", "len(output) <= self._least"),
             ("llm/controls.py", "max(self._table[1, place], 0) + times", "max(self._table[1, place], 0)"),
             ("llm/controls.py", "= token, -1, 0", "= token, 0, 0"),

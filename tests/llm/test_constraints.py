@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tokenizers.pre_tokenizers import ByteLevel
 import assay
 from assay.errors import RequestError
 from assay.formats.gguf_types import MetadataValue
+from assay.llm.bad_words import BadWords, Spellings
 from assay.llm.engine import Engine
 from assay.llm.language_model import LanguageModel
 from assay.llm.request import Sampling
@@ -183,6 +185,56 @@ def test_bad_words_of_a_random_model(random: LanguageModel) -> None:
         assert all(word in random.generate("x", seed=seed, **sampling).text for word in words if word != "x")
         answer = random.generate("x", seed=seed, bad_words=words, **sampling)
         assert not any(word in answer.text for word in words) and len(answer.text) > 10
+
+
+def naive(words: list[bytes], pieces: list[bytes], text: bytes) -> set[int]:
+    """The tokens after which a word that isn't in the text is there."""
+    return {token for token, piece in enumerate(pieces) if any(word in text + piece for word in words)}
+
+
+def test_what_would_complete_a_bad_word_is_what_trying_every_token_finds() -> None:
+    """Pieces and words of two letters, where all are in each other, and pieces of every byte and none."""
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        pieces = [bytes(rng.choice([97, 98], rng.integers(5)).tolist()) for _ in range(20)]
+        pieces += [bytes([byte]) for byte in range(256)]
+        words = ["".join(rng.choice(["a", "b"], rng.integers(1, 7))) for _ in range(rng.integers(1, 5))]
+        bad, raw = BadWords(words, Spellings(pieces)), [word.encode() for word in words]
+        output: list[int] = []
+        for _ in range(12):
+            wanted = naive(raw, pieces, b"".join(pieces[token] for token in output))
+            assert {*bad.always, *bad.after(output)} == wanted
+            free = [token for token in (*range(20), 97 + 20, 98 + 20) if token not in wanted]
+            if not free:
+                break
+            output.append(int(rng.choice(free)))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["a" * (256 - n) for n in range(200)], "a" * 50),
+        (["a" * 200 + chr(300 + n) for n in range(256)], "a" * 250),
+        ([chr(300 + n) + " " * 200 for n in range(256)], chr(310) + " " * 190),
+        ([" " * 100 + chr(300 + n) for n in range(256)], " " * 150),
+        ([f"{' jumps over the lazy dog' * 10}{n}" for n in range(256)], " jumps over the lazy dog" * 10),
+        ([chr(n) for n in range(256, 512)], "word"),
+        ([chr(n) for n in range(32, 127) if chr(n) != "w"], "w" * 100),
+    ],
+)
+def test_the_most_bad_words_hold_nobody_up(words: list[str], said: str) -> None:
+    """All requests wait for one: 50,000 pieces of up to 100 bytes, in a second where a scan for each word
+    and each of its ends would take ten and more.
+    """
+    rng = np.random.default_rng(0)
+    pieces = [bytes([byte]) for byte in range(256)] + [b" " * n for n in range(2, 100)]
+    pieces += [bytes(rng.integers(97, 123, rng.integers(1, 12)).tolist()) for _ in range(50_000)]
+    spellings = Spellings(pieces)
+    begin = time.perf_counter()
+    bad, output = BadWords(words, spellings), list(said.encode())
+    for length in range(len(output)):
+        bad.after(output[: length + 1])
+    assert time.perf_counter() - begin < 1
 
 
 def test_bad_sequences_of_tokens_never_come(small: Small) -> None:

@@ -95,7 +95,7 @@ class Controls:
         spelled = any(isinstance(word, str) for word in sampling.bad_words)
         if tokenizer is None and (spelled or sampling.constraint):
             raise RequestError("an engine without a tokenizer", want="requests in tokens alone", got="text")
-        self._bad = BadWords(sampling.bad_words, tokenizer.pieces if tokenizer and spelled else ())
+        self._bad = BadWords(sampling.bad_words, tokenizer.spellings if tokenizer and spelled else None)
         self._never = set(self._bad.always)
         for token in self._never:
             self._entries.bias(token, -np.inf)

@@ -12,6 +12,7 @@ import tokenizers
 
 from assay.errors import RequestError, shown
 from assay.llm import fields
+from assay.llm.bad_words import Spellings
 from assay.llm.spelling import BYTE_TOKENS, BYTES, byte_level
 
 if TYPE_CHECKING:
@@ -69,9 +70,9 @@ class Tokenizer:
         return tuple(token for token, kind in pairs if kind in (UNKNOWN, CONTROL))
 
     @cached_property
-    def pieces(self) -> list[bytes]:
+    def spellings(self) -> Spellings:
         """The bytes that each token adds to a text."""
-        return [*map(self.piece, range(self.vocabulary_size))]
+        return Spellings([*map(self.piece, range(self.vocabulary_size))])
 
     @cached_property
     def grammars(self) -> Grammars:
