@@ -130,8 +130,9 @@ class Controls:
         output, table = [*tokens[self._begin :], *guesses], entries.table
         barred = {*self._bad.after(output), *(self._ends if len(output) < self._least else ())}
         if barred:
-            more = [[token, -1, BARRED] for token in sorted(barred)]
-            table = np.concatenate([table, np.array(more, np.int32).T], axis=1)
+            more = np.array(sorted(barred), np.int32)
+            rows = [more, np.full_like(more, -1), np.full_like(more, BARRED)]
+            table = np.concatenate([table, rows], axis=1)
         allowed = self._all
         try:
             if self._matcher:
