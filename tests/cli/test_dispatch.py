@@ -148,6 +148,11 @@ def test_a_wrong_command_line_is_a_usage_error(cli, line: list[str]) -> None:
         (["run", "smollm2", "hi", "--threads", "9" * 5000], "--threads: not such an integer"),
         (["show", "smollm2", "--activations", "int4"], "--activations: no such choice; did you mean int8?\n"),
         (["bench", "kernels", "x", "--targets", "avx2,sse"], "--targets: no such choice\n  wanted host | "),
+        (["quantize", "a", "b", "Q4_K_M"], "TYPE: no such choice; did you mean q4_k "),
+        (["run", "smollm2", "hi", "--seed", "1", "--seed", "2"], "--seed: this is given already"),
+        (["run", "smollm2", "hi", "--seed=1", "--seed=1"], "--seed: this is given already"),
+        (["run", "smollm2", "hi", "--guesses", "--no-guesses"], "--no-guesses: this is given already"),
+        (["eval", "smollm2", "x", "--json", "--json"], "--json: this is given already"),
         (["run", "smollm2", "hi", "--seed"], "--seed: a value is missing\n"),
         (
             ["run", "smollm2", "hi", "--stop", "-x"],

@@ -69,6 +69,14 @@ def test_the_text_says_what_became_of_it(cli, plain: Path, tmp_path: Path) -> No
     assert cli("quantize", str(out), str(tmp_path / "b.gguf"), "q4_0", "--again").code == 0
 
 
+def test_types_are_named_in_any_case(cli, plain: Path, tmp_path: Path) -> None:
+    for at, name in enumerate(("q4_0", "Q4_0")):
+        assert (
+            cli("quantize", str(plain), str(tmp_path / f"{at}.gguf"), name, "--otherwise", "Q8_0").code == 0
+        )
+    assert (tmp_path / "0.gguf").read_bytes() == (tmp_path / "1.gguf").read_bytes()
+
+
 def test_what_is_refused_leaves_nothing(cli, plain: Path, tmp_path: Path) -> None:
     quantised, out = tiny.write(tmp_path / "quantised.gguf"), tmp_path / "out.gguf"
     there = tmp_path / "there.gguf"
@@ -76,7 +84,9 @@ def test_what_is_refused_leaves_nothing(cli, plain: Path, tmp_path: Path) -> Non
     for arguments, code, text in (
         ((plain, there, "q8_0"), 2, "a file is there already"),
         ((quantised, out, "q4_0"), 2, "weights that are quantised already"),
+        ((quantised, out, "q4_0"), 2, "assay quantize --again"),
         ((plain, out, "q4_k"), 2, "a row is not whole blocks"),
+        ((plain, out, "q4_k"), 2, "assay quantize --otherwise TYPE"),
         ((plain, out, "q4_2"), 2, "no such choice"),
         ((GOLDEN / "llama", out, "q8_0"), 1, "a file is missing"),
         ((plain, tmp_path / "none" / "out.gguf", "q8_0"), 2, "it can't be written"),

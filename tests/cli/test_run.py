@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 import assay
-from assay.cli import options
+from assay.cli import options, run
 from assay.cli.dispatch import command
 from assay.errors import RequestError
-from assay.llm.request import Sampling
+from assay.kernels.sizes import MOST_TOP
+from assay.llm.request import MOST_CHOICES, RANGES, Sampling
 
 PROMPT = "Name three primary colors."
 
@@ -135,6 +136,56 @@ def test_options_of_sampling_reach_the_request(tmp_path: Path) -> None:
     assert fields["logit_bias"] == {42: -100.0, 7: 1.5} and fields["json_schema"] == '{"type": "object"}'
     assert fields["presence_penalty"] == -1 and fields["min_p"] == 0.1 and "bad_words" not in fields
     assert "temperature" not in fields and Sampling(**fields).typical_p == 0.9
+
+
+def test_a_schema_may_stand_in_the_line(tmp_path: Path) -> None:
+    text = '{"type": "string"}'
+    (tmp_path / "schema").write_text(text)
+    for given in (text, f" {text}", str(tmp_path / "schema")):
+        fields = options.sampling(command("run").read(["m", "p", "--json-schema", given]))
+        assert fields["json_schema"].strip() == text
+
+
+@pytest.mark.parametrize("option", ["--json-schema", "--grammar"])
+def test_a_file_that_is_not_there_is_told_in_words(cli, option: str) -> None:
+    outcome = cli("run", "m", "p", option, "nowhere")
+    assert outcome.code == 2 and "No such file" in outcome.err and "Errno" not in outcome.err
+
+
+@pytest.mark.parametrize("option", ["--stop", "--bad-word"])
+def test_what_is_no_text_is_refused_before_the_model_is_loaded(cli, monkeypatch, option: str) -> None:
+    """As a byte arrives that is no UTF-8: no answer could ever hold it."""
+    monkeypatch.setattr("assay.cli.model.load", None)
+    outcome = cli("run", "smollm2", PROMPT, option, "a", option, "b\udcff")
+    assert outcome.code == 2 and outcome.err.startswith(f"assay: {option}: not Unicode text\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        (["--logit-bias", "3:-100", "--logit-bias", "5:1", "--logit-bias", "3:100"], "--logit-bias"),
+        (["--logit-bias", "3:1", "--logit-bias", "3:1"], "--logit-bias"),
+    ],
+)
+def test_two_biases_of_a_token_are_refused(cli, monkeypatch, line: list[str], place: str) -> None:
+    monkeypatch.setattr("assay.cli.run.load_model", None)
+    outcome = cli("run", "smollm2", PROMPT, *line)
+    assert outcome.code == 2 and outcome.err.startswith(f"assay: {place}: ")
+
+
+def test_a_draft_that_may_not_guess_is_refused(cli) -> None:
+    outcome = cli("run", "smollm2", PROMPT, "--draft", "smollm2", "--no-guesses")
+    assert outcome.code == 2 and outcome.err.startswith("assay: draft: ") and "--no-guesses" in outcome.err
+    with pytest.raises(RequestError, match="can't guess"):
+        assay.load("smollm2", draft="smollm2", guesses=False)
+
+
+def test_the_help_has_the_fields_defaults_and_bounds() -> None:
+    said = {argument.name: argument.help for argument in (*options.ANSWERING, *run.ARGUMENTS)}
+    for field in (*RANGES, "top_k"):
+        default = Sampling.__dataclass_fields__[field].default
+        assert re.search(rf"; default: {default:g}\b", said[f"--{field.replace('_', '-')}"])
+    assert f"up to {MOST_CHOICES}" in said["--n"] and f"up to {MOST_TOP}" in said["--top-logprobs"]
 
 
 def test_several_answers_are_told_apart_and_are_those_of_the_api(cli, loaded) -> None:

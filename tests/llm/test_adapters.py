@@ -235,7 +235,9 @@ def test_folders_that_are_no_adapters_are_refused(place: Path, tmp_path: Path) -
         (tmp_path / "adapter_config.json").write_text(json.dumps(content))
         with pytest.raises(FormatError):
             load(place, adapters={"a": tmp_path})
-    with pytest.raises(FormatError):
-        load(place, adapters={"a": tmp_path / "none"})
+    for path, hint in (("none", "no such folder"), ("adapter_config.json", "give its folder")):
+        with pytest.raises(FormatError) as refused:
+            load(place, adapters={"a": tmp_path / path})
+        assert hint in refused.value.hint and "download" not in refused.value.hint
     with pytest.raises(FormatError, match="that changes nothing"):
         load(place, adapters={"a": peft.write(tmp_path / "empty", {}, peft.config())})

@@ -151,6 +151,7 @@ def test_constrained_answers_are_the_same_in_company(random: LanguageModel) -> N
         ({"bad_words": "abc"}, "bad_words", "abc"),
         ({"bad_words": ["a", ""]}, "bad_words", "''"),
         ({"bad_words": [[]]}, "bad_words", "[]"),
+        ({"bad_words": ["a", "\udcff"]}, "bad_words[1][0]", "udcff"),
         ({"bad_words": [[10**6]]}, "bad_words", "1000000"),
         ({"min_tokens": 4}, "min_tokens", "4"),
         ({"ignore_eos": 1}, "ignore_eos", "1"),

@@ -62,6 +62,7 @@ def test_the_first_to_end_counts() -> None:
         (["a", ""], "stop[1]"),
         (["a" * (LONGEST + 1)], "stop[0]"),
         (["a", 7], "stop[1]"),
+        (["a", "b\udcff"], "stop[1][1]"),
     ],
 )
 def test_bad_stop_strings(stops: list[str], place: str) -> None:

@@ -96,6 +96,7 @@ class Command(argparse.ArgumentParser):
         self.summary = description.partition("\n")[0]
         self.run: Callable[[Values], Report | None] = module.run
         self._takes_prompt = any(argument.name == "prompt" for argument in module.ARGUMENTS)
+        self._repeated = {argument.name for argument in module.ARGUMENTS if argument.repeated}
         for argument in module.ARGUMENTS:
             argument.declare(self)
 
@@ -103,7 +104,7 @@ class Command(argparse.ArgumentParser):
         """The arguments' values. Raises SystemExit."""
         known = self._option_string_actions
         taking = {name for name, action in known.items() if action.nargs is None}
-        options, words, before = list[str](), list[str](), ""
+        options, words, before, given = list[str](), list[str](), "", set[str]()
         for at, word in enumerate(arguments):
             if word == "--":
                 words += arguments[at + 1 :]
@@ -115,6 +116,9 @@ class Command(argparse.ArgumentParser):
             self._refuse_unknown(word, before if before in taking else "")
             option, equals, value = word.partition("=")
             if option in known:
+                if known[option].dest in given:
+                    self.error(f"{option}: this is given already, and may be once")
+                given |= {known[option].dest} if option not in self._repeated else set()
                 options += [option, _MARK + value] if equals and option in taking else [word]
             elif before in taking:
                 options.append(_MARK + word)

@@ -14,7 +14,7 @@ run without --adapter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -59,6 +59,7 @@ def run(arguments: Values) -> Report:
     if len(asked) == 1 and arguments.worst is not None:
         want = "--against, or --against-activations"
         raise RequestError("there is nothing to compare with", place="--worst", want=want)
+    arguments.worst = 5 if arguments.worst is None else arguments.worst
     models = [load_model(each) for each in asked]
     tokens, tokenizer = _tokens(models, text), models[0].tokenizer
     cut = windows(tokens, arguments.context, tokenizer.bos_id if tokenizer.adds_bos else None)
@@ -78,17 +79,17 @@ def run(arguments: Values) -> Report:
         "perplexity": found.perplexity,
         "scored_tokens": len(found.position),
     }
-    count = (5 if arguments.worst is None else arguments.worst) if len(models) > 1 else 0
-    indices = np.argsort(-found.divergence, kind="stable")[:count].tolist()
-    worst = [_place(found, index, tokens, tokenizer, arguments.context) for index in indices]
+    worst: list[Place] = []
     if len(models) > 1:
+        order = np.argsort(-found.divergence, kind="stable")[: arguments.worst].tolist()
+        worst = [_place(found, index, tokens, tokenizer, arguments.context) for index in order]
         report |= {
             "divergence_mean": float(found.divergence.mean()),
             "divergence_max": float(found.divergence.max()),
             "same_likeliest_token": found.agreement,
             "worst": [place._asdict() for place in worst],
         }
-    return Report(report, _lines(report, names, found.perplexity, worst))
+    return Report(report, _lines(report, found, names, worst))
 
 
 def _tokens(models: list[LanguageModel], text: str) -> list[int]:
@@ -120,13 +121,11 @@ def _place(found: Evaluation, index: int, tokens: list[int], tokenizer: Tokenize
     return Place(divergence, at, before, token, found.surprise[:, index].tolist(), likeliest)
 
 
-def _lines(
-    report: Mapping[str, object], names: list[str], perplexity: list[float], worst: list[Place]
-) -> Iterator[str]:
+def _lines(data: dict[str, object], found: Evaluation, names: list[str], worst: list[Place]) -> Iterator[str]:
     """The report for people: each model's figures beside its name."""
-    yield from figures({name: value for name, value in report.items() if not isinstance(value, list)})
+    yield from figures({name: value for name, value in data.items() if not isinstance(value, list)})
     yield "perplexity:"
-    yield from table(zip((f"  {name}" for name in names), perplexity, strict=True))
+    yield from table(zip((f"  {name}" for name in names), found.perplexity, strict=True))
     for place in worst:
         yield f"position {place.position}, divergence {place.divergence:.6g} nats:"
         yield f"  {place.before!r} and then {place.token!r}"

@@ -41,15 +41,20 @@ def bias(text: str) -> tuple[int, float]:
 
 
 def one_of(names: Sequence[str]) -> Callable[[str], str]:
-    """A type of argument: one of these names."""
+    """A type of argument: one of these names, in any case."""
 
     def name(text: str) -> str:
-        if text not in names:
-            rule = f"no such choice{near(text, names, '; ')}"
+        if text.lower() not in names:
+            rule = f"no such choice{near(text.lower(), names, '; ')}"
             raise RequestError(rule, want=" | ".join(names), got=repr(text))
-        return text
+        return text.lower()
 
     return name
+
+
+def schema(text: str) -> str:
+    """A type of argument: a JSON object, or the name of a file that holds a schema."""
+    return text if text.lstrip().startswith("{") else read(text)
 
 
 def several(one: Callable[[str], object]) -> Callable[[str], tuple[object, ...]]:
@@ -77,18 +82,18 @@ ANSWERING = (
     Argument("--draft", "a smaller model with the same tokens that guesses", "MODEL"),
     Argument("--guesses", "compute guesses of the next tokens along, where that pays", default=True),
     Argument("--temperature", "0 takes the likeliest token, more varies; default: 0", "X", number),
-    Argument("--top-k", "draw from the N likeliest (0: all)", "N", whole(0)),
-    Argument("--min-p", "draw from those at least X times as likely as the likeliest", "X", number),
-    Argument("--typical-p", "draw from those nearest to the entropy, with this probability", "X", number),
-    Argument("--top-p", "draw from the likeliest with this probability", "X", number),
-    Argument("--repetition-penalty", "above 1: avoid what was in the prompt or the answer", "X", number),
-    Argument("--presence-penalty", "-2 to 2: avoid tokens that were in the answer", "X", number),
-    Argument("--frequency-penalty", "-2 to 2: avoid them more the more often they were", "X", number),
+    Argument("--top-k", "draw from the N likeliest; default: 0, all", "N", whole(0)),
+    Argument("--min-p", "draw from those at least X times as likely as the best; default: 0", "X", number),
+    Argument("--typical-p", "draw from those nearest the entropy, so probable; default: 1", "X", number),
+    Argument("--top-p", "draw from the likeliest with this probability; default: 1", "X", number),
+    Argument("--repetition-penalty", "above 1: avoid what prompt or answer had; default: 1", "X", number),
+    Argument("--presence-penalty", "-2 to 2: avoid tokens that were in the answer; default: 0", "X", number),
+    Argument("--frequency-penalty", "-2 to 2: avoid them more for each time; default: 0", "X", number),
     Argument("--logit-bias", "add X, -100 to 100, to this token's logit", "ID:X", bias, repeated=True),
     Argument("--bad-word", "never say this", "TEXT", repeated=True),
     Argument("--min-tokens", "don't end before the answer has N tokens", "N", whole(0)),
     Argument("--ignore-eos", "don't end at a token that ends texts"),
-    Argument("--json-schema", "hold the answer to this JSON schema", "FILE", read),
+    Argument("--json-schema", "hold the answer to this JSON schema", "FILE|{...}", schema),
     Argument("--regex", "hold the answer to this regular expression", "RE"),
     Argument("--grammar", "hold the answer to this grammar, in Lark's notation", "FILE", read),
     Argument("--seed", "same seed, same answer; default: drawn", "N", whole(0)),
@@ -104,10 +109,11 @@ def ways(arguments: Values) -> dict[str, object]:
 
 def sampling(arguments: Values) -> SamplingFields:
     """The fields of `Sampling` that are given, checked before a model is loaded. Raises RequestError."""
-    given = vars(arguments) | {
-        "bad_words": arguments.bad_word,
-        "logit_bias": dict(arguments.logit_bias or ()),
-    }
+    pairs = arguments.logit_bias or ()
+    if len(dict(pairs)) < len(pairs):
+        got = ", ".join(f"{token}:{amount:g}" for token, amount in pairs)
+        raise RequestError("a token has two", place="--logit-bias", want="one for each token", got=got)
+    given = vars(arguments) | {"bad_words": arguments.bad_word, "logit_bias": dict(pairs)}
     known = Sampling.__dataclass_fields__
     fields = cast("SamplingFields", {name: given[name] for name in known if given.get(name) is not None})
     try:

@@ -33,8 +33,8 @@ ARGUMENTS = (
     *options.ANSWERING,
     Argument("prompt", "what to say to the model; - reads standard input"),
     Argument(*options.MAX_TOKENS, default=512),
-    Argument("--n", "how many answers", "N", options.whole(1), 1),
-    Argument("--top-logprobs", "tell N likeliest tokens in each one's place, in JSON", "N", options.whole(0)),
+    Argument("--n", "how many answers, up to 64", "N", options.whole(1), 1),
+    Argument("--top-logprobs", "in JSON: N likeliest in each one's place, up to 20", "N", options.whole(0)),
     Argument("--raw", "continue the prompt as it is, without the chat template"),
     Argument("--json", "print the whole answer with its tokens, log-probabilities, timings and seed"),
 )

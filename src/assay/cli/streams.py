@@ -54,7 +54,7 @@ def read(name: str) -> str:
     try:
         return text(sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes())
     except (OSError, ValueError) as error:
-        raise RequestError("it can't be read", got=str(error)) from None
+        raise RequestError("it can't be read", got=getattr(error, "strerror", None) or str(error)) from None
 
 
 def text(raw: bytes) -> str:

@@ -78,8 +78,9 @@ def member(folder: Path, name: str) -> Path:
     try:
         target = (folder / name).resolve(strict=True)
         home = folder.resolve(strict=True)
-    except FileNotFoundError as error:
-        hint = "the download isn't complete: fetch it again"
+    except (FileNotFoundError, NotADirectoryError) as error:
+        whole = "give its folder" if folder.exists() else "there is no such folder: check the path"
+        hint = "the download isn't complete: fetch it again" if folder.is_dir() else whole
         raise FormatError("a file is missing", place=place, want="a file in the folder", hint=hint) from error
     except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
         raise FormatError("a file can't be found", place=place, got=str(error)[:200]) from error

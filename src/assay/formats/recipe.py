@@ -33,8 +33,9 @@ class Recipe:
             return dtype
         place, wanted = f"tensor {quoted(name)}", self.dtype
         if dtype.block > 1 and not self.again:
-            rule = "weights that are quantised already"
-            raise RequestError(rule, place=place, want="float32, float16 or bfloat16", got=str(dtype))
+            rule, want = "weights that are quantised already", "float32, float16 or bfloat16"
+            hint = "they run as they are, without --quantize; assay quantize --again rounds them again"
+            raise RequestError(rule, place=place, want=want, got=str(dtype), hint=hint)
         logits = "output.weight" if "output.weight" in names else "token_embd.weight"
         if name == logits and wanted.block > 1:
             wanted = Q8_0 if wanted is Q8_0 or shape[-1] % Q6_K.block else Q6_K
@@ -42,5 +43,6 @@ class Recipe:
             wanted = self.otherwise
         if shape[-1] % wanted.block:
             want, got = f"a multiple of {wanted.block} for {wanted}", f"{shape[-1]} columns"
-            raise RequestError("a row is not whole blocks", place=place, want=want, got=got)
+            hint = "assay quantize --otherwise TYPE takes another type for such rows"
+            raise RequestError("a row is not whole blocks", place=place, want=want, got=got, hint=hint)
         return wanted

@@ -79,6 +79,8 @@ def load(
     `compiled` and `loaded` hear of progress: kernels, then bytes of weights. Raises FormatError,
     ContractError, RequestError or HardwareFault.
     """
+    if draft and not options.guesses:
+        raise RequestError("a draft can't guess", place="draft", want="no --no-guesses, or guesses=True")
     device = Cpu(options.threads)
     lm = _load(path, options, device, compiled, loaded)
     if isinstance(lm, EmbeddingModel):

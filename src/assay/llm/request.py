@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypedDict
 
 from assay.kernels.sizes import MOST_TOP
-from assay.llm.fields import flag, integer, number, refused
+from assay.llm.fields import flag, integer, number, refused, text
 from assay.llm.stops import LONGEST, StopStrings
 
 SEEDS = 2**63
@@ -117,10 +117,12 @@ def _bad_words(words: object) -> tuple[str | tuple[int, ...], ...]:
     want = f"at most {MOST_WORDS} texts, or lists of tokens"
     if not isinstance(words, list | tuple) or len(words) > MOST_WORDS:
         raise refused("bad_words", want, words)
-    for word in words:
+    for index, word in enumerate(words):
         whole = isinstance(word, list | tuple) and all(type(token) is int for token in word)
         if not word or not (isinstance(word, str) or whole) or len(word) > LONGEST:
             raise refused("bad_words", want, word)
+        if isinstance(word, str):
+            text(f"bad_words[{index}]", word)
     return tuple(word if isinstance(word, str) else tuple(word) for word in words)
 
 

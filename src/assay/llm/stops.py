@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from assay.errors import shown
-from assay.llm.fields import refused
+from assay.llm.fields import refused, text
 
 MOST = 16  # stop strings of one request
 LONGEST = 256  # characters of one stop string
@@ -24,7 +24,7 @@ class StopStrings:
             hint = f"stop=[{shown(stops)}]" if isinstance(stops, str) else ""
             raise refused("stop", f"a list of at most {MOST} strings", stops, hint)
         for number, stop in enumerate(stops):
-            if not isinstance(stop, str) or not 0 < len(stop) <= LONGEST:
+            if not 0 < len(text(f"stop[{number}]", stop)) <= LONGEST:
                 raise refused(f"stop[{number}]", f"1 to {LONGEST} characters", stop)
         self._stops = tuple(stops)
         self._held = ""
