@@ -21,7 +21,7 @@ def table(rows: Iterable[Sequence[object]], left: int = 1) -> Iterator[str]:
 
 
 def figures(found: Mapping[str, object]) -> Iterator[str]:
-    """Named figures, a line each; those of a group, and of each item of a list, below its name."""
+    """Named figures, a line each; those of a group, and of a list's items, a row each, below its name."""
     for name, value in found.items():
         title = name.replace("_", " ")
         if isinstance(value, Mapping):
@@ -29,9 +29,8 @@ def figures(found: Mapping[str, object]) -> Iterator[str]:
             yield from table(((f"  {key.replace('_', ' ')}", item) for key, item in value.items()), left=2)
         elif isinstance(value, list):
             yield f"{title}:"
-            for item in value:
-                cells = [f"{key.replace('_', ' ')} {_short(each)}" for key, each in item.items()]
-                yield f"  {', '.join(cells)}"
+            rows = [[key.replace("_", " ") for key in value[0]], *(item.values() for item in value)]
+            yield from (f"  {line}" for line in table(rows))
         else:
             yield f"{title}: {_short(value)}"
 
