@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -108,3 +109,46 @@ def test_nothing_is_overwritten(cli, tmp_path: Path) -> None:
     assert (tmp_path / "base.gguf").read_bytes() == before
     outcome = cli("merge", str(tmp_path / "base.gguf"), str(tmp_path / "a"), str(tmp_path / "no" / "out"))
     assert outcome.code == 2 and sorted(each.name for each in tmp_path.iterdir()) == ["a", "base.gguf"]
+
+
+def test_a_folders_own_files_alone_go_with_it(cli, tmp_path: Path) -> None:
+    """A merged folder has nothing from elsewhere, and no weights that lack the adapter."""
+    base, out = tmp_path / "base", tmp_path / "out"
+    adapter(tmp_path / "a", "llama")
+    shutil.copytree(GOLDEN / "llama", base)
+    for name in (
+        "pytorch_model.bin",
+        "pytorch_model.bin.index.json",
+        "old.pt",
+        "m.gguf",
+        ".hidden",
+        "notes.txt",
+    ):
+        (base / name).write_text("{}")
+    os.mkfifo(base / "fifo")
+    (base / "original").mkdir()
+    (base / "same.txt").symlink_to("notes.txt")
+    kept = {each.name for each in (GOLDEN / "llama").iterdir() if each.is_file()} | {"notes.txt", "same.txt"}
+    assert cli("merge", str(base), str(tmp_path / "a"), str(out)).code == 0
+    assert {each.name for each in out.iterdir()} == kept and not (out / "same.txt").is_symlink()
+    (tmp_path / "secret").write_text("secret")
+    (base / "leak.txt").symlink_to(tmp_path / "secret")
+    outcome = cli("merge", str(base), str(tmp_path / "a"), str(tmp_path / "other"))
+    assert outcome.code == 1 and "a link that leads out of the folder" in outcome.err
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["a", "base", "out", "secret"]
+
+
+@pytest.mark.parametrize("name", ["out", "original/out", "../base/out"])
+def test_a_folder_is_not_written_into_itself(cli, tmp_path: Path, name: str) -> None:
+    adapter(tmp_path / "a", "llama")
+    shutil.copytree(GOLDEN / "llama", tmp_path / "base")
+    (tmp_path / "base" / "original").mkdir()
+    outcome = cli("merge", *(str(tmp_path / each) for each in ("base", "a", f"base/{name}")))
+    assert outcome.code == 2 and "OUT is in the model's folder" in outcome.err
+    assert not (tmp_path / "base" / name).exists()
+
+
+def test_an_embedder_takes_no_adapter(cli, tmp_path: Path) -> None:
+    adapter(tmp_path / "a", "llama")
+    outcome = cli("merge", str(GOLDEN / "bert"), str(tmp_path / "a"), str(tmp_path / "out"))
+    assert outcome.code == 2 and "an embedder takes no adapter" in outcome.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import gguf
@@ -129,3 +130,34 @@ def test_a_folder_is_what_loading_would_have_made(cli, tmp_path: Path) -> None:
     assert cli("quantize", str(place), str(out), "float16", "--force", "--json").code == 0
     kinds = {each.tensor_type.name for each in gguf.GGUFReader(out).tensors if len(each.shape) > 1}
     assert kinds == {"F16"} and gguf.GGUFReader(out).fields["general.file_type"].contents() == 1
+
+
+@pytest.mark.parametrize("name", ["", ".", "/", "x" * 300, "folder", "fifo", "link", "file/out", "none/out"])
+@pytest.mark.parametrize("force", [(), ("--force",)])
+def test_where_nothing_can_be_written_is_refused_before_the_work(
+    cli, plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, force: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(quant, "quantise", None)
+    Path("file").touch()
+    Path("folder").mkdir()
+    os.mkfifo("fifo")
+    Path("link").symlink_to("nowhere")
+    before = sorted(Path().iterdir())
+    outcome = cli("quantize", str(plain), name, "q8_0", *force)
+    assert outcome.code == 2 and "OUT" in outcome.err and "Traceback" not in outcome.err
+    assert sorted(Path().iterdir()) == before and Path("link").is_symlink() and Path("fifo").is_fifo()
+
+
+def test_what_is_read_is_never_written(cli, plain: Path, tmp_path: Path) -> None:
+    """Whatever it is called, and whatever --force says: the source would be lost."""
+    kept = plain.read_bytes()
+    (tmp_path / "link").symlink_to(plain)
+    os.link(plain, tmp_path / "other")
+    place = folder(tmp_path / "folder", "llama")
+    read = [(plain, out) for out in (plain, tmp_path / "link", tmp_path / "other")]
+    for model, out in (*read, (place, place / "model.safetensors"), (place, place / "tokenizer.json")):
+        before = out.read_bytes()
+        outcome = cli("quantize", str(model), str(out), "q8_0", "--force")
+        assert outcome.code == 2 and "OUT is what is read" in outcome.err and out.read_bytes() == before
+    assert plain.read_bytes() == kept

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 import assay
 from assay.errors import AssayError, FormatError, RequestError
+from assay.kernels.sizes import PAGE
 from assay.load import Progress
 from llm import converted, tiny
 from llm.test_gguf_folder import folder
@@ -75,6 +77,53 @@ def test_a_model_file_that_changed_is_refused(model: Path, tmp_path: Path) -> No
     with pytest.raises(FormatError, match="a file was changed since it was loaded"):
         lm.save_session(tmp_path / "a.session", PROMPT)
     assert not (tmp_path / "a.session").exists()
+
+
+@pytest.mark.parametrize(
+    "path", ["", ".", "/", "\0", None, 5, "x" * 300, "none/a.session", "file/x", "fifo", "link"]
+)
+def test_a_path_that_no_session_can_be_at_is_refused(
+    model: Path, tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    os.mkfifo("fifo")
+    Path("link").symlink_to("nowhere")
+    before = sorted(Path().iterdir())
+    with assay.load(model, threads=1) as lm:
+        with pytest.raises(RequestError) as refused:
+            lm.save_session(path, PROMPT)
+        assert refused.value.place == f"path {path}" and "partial" not in str(refused.value)
+        with pytest.raises(AssayError) as missing:
+            lm.restore_session(path)
+        assert "catalogue" not in str(missing.value)
+    assert sorted(Path().iterdir()) == before and Path("link").is_symlink()
+
+
+def test_a_session_that_is_not_there_is_what_is_said_to_be_missing(model: Path, tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="there is no such session"):
+        assay.load(model, threads=1).restore_session(tmp_path / "missing")
+
+
+def test_a_session_that_nothing_would_be_kept_of_is_refused(model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a.session"
+    assay.load(model, threads=1).save_session(path, PROMPT)
+    with pytest.raises(RequestError, match="nothing is kept in the cache") as refused:
+        assay.load(model, threads=1, prefix_cache=False).restore_session(path)
+    assert "prefix_cache=True" in refused.value.hint
+
+
+def test_a_cache_that_is_full_is_what_is_said(model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a.session"
+    count = assay.load(model, threads=1).save_session(path, PROMPT)
+    with assay.load(model, threads=1, cache_tokens=count + PAGE) as lm:
+        stream = lm.stream("b" * count, max_tokens=2)
+        next(stream)
+        with pytest.raises(RequestError, match="the cache is full"):
+            lm.restore_session(path)
+        stream.close()
+        assert lm.restore_session(path) == count
+        lm.engine.check_integrity()
 
 
 class Acting(Progress):

@@ -12,6 +12,7 @@ from assay.cli import interrupt
 from assay.cli.command import Values
 from assay.cli.progress import Bars
 from assay.errors import RequestError
+from assay.formats import output
 from assay.hub.pull import resolve
 from assay.load import load
 
@@ -60,11 +61,9 @@ def load_any(arguments: Values) -> LanguageModel | EmbeddingModel:
 
 
 @contextmanager
-def writing(out: Path) -> Iterator[None]:
-    """`with writing(out):` OUT is written, or Ctrl-C undoes it. Raises RequestError where it can't be."""
-    with interrupt.raises():
-        try:
-            yield
-        except OSError as error:
-            rule, got = "it can't be written", error.strerror or str(error)
-            raise RequestError(rule, place=f"OUT {out}", got=got) from error
+def writing(out: Path, hint: str, force: bool = False) -> Iterator[None]:
+    """`with writing(out, hint):` OUT is written, or Ctrl-C undoes it. Raises RequestError where it can't be,
+    or, without `force`, is there already.
+    """
+    with interrupt.raises(), output.writing(out, "OUT", replace=force, hint=hint):
+        yield

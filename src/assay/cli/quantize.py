@@ -53,14 +53,16 @@ def run(arguments: Values) -> Report:
     from assay.tensor.dtype import BY_NAME
 
     out, other = arguments.out, arguments.otherwise
-    if out.exists() and not arguments.force:
-        raise RequestError("a file is there already", place="OUT", got=str(out), hint="--force replaces it")
     recipe = Recipe(BY_NAME[arguments.type], other and BY_NAME[other], arguments.again)
-    with Bars() as progress:
+    with writing(out, "--force replaces it", arguments.force), Bars() as progress:
         path = find_model(arguments.model, progress)
-        with (open_as_gguf if path.is_dir() else open_gguf)(path) as file, writing(out):
-            weights = sum(info.nbytes for info in file.tensors.values())
+        read = [each for each in path.iterdir() if each.suffix != ".gguf"] if path.is_dir() else [path]
+        if out.exists() and any(each.exists() and each.samefile(out) for each in read):
+            raise RequestError("OUT is what is read", place=f"OUT {out}", hint="give another name")
+        with (open_as_gguf if path.is_dir() else open_gguf)(path) as file:
             tensors = file.tensors
+            weights = sum(info.nbytes for info in tensors.values())
+            before = weights if path.is_dir() else path.stat().st_size
             types = {each: recipe.becomes(each, it.dtype, it.shape, tensors) for each, it in tensors.items()}
 
             def data(number: int, name: str) -> NDArray[np.uint8]:
@@ -75,7 +77,6 @@ def run(arguments: Values) -> Report:
             numbered = enumerate(tensors.items(), start=1)
             rows = [(name, types[name], info.shape, partial(data, at, name)) for at, (name, info) in numbered]
             write_gguf(out, {**file.metadata, **keys}, rows)
-    before = weights if path.is_dir() else path.stat().st_size
     after, counts = out.stat().st_size, Counter(map(str, types.values()))
     found = {"file": str(out), "bytes": after, "from": before, "tensors": counts}
     text = ", ".join(f"{count} {name}" for name, count in counts.items())

@@ -79,6 +79,7 @@ class Engine:
         self.memory = [executor.state(name) for name in executor.graph.states]
         """Of each state of the graph, the bytes of each page."""
         self.prefixes = Prefixes(pages, self._copy if prefix_cache else None)
+        self.prefix_cache = prefix_cache
         self.pages = self.prefixes.pages
         self.context = context
         self.vocabulary = vocabulary

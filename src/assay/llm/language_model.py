@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import RequestError, near, within
+from assay.formats.output import writing
 from assay.graph.graph import Graph
 from assay.llm import conversation, fields, session
 from assay.llm.answer import Answer, Completion
@@ -127,20 +128,22 @@ class LanguageModel(Loaded):
 
     def save_session(self, path: str | Path, prompt: str | Items[Message], adapter: str | None = None) -> int:
         """Compute a prompt or a conversation, as far as that isn't done, and write what the cache holds of it
-        to a file; the number of its tokens. Raises RequestError, FormatError or OSError.
+        to a file; the number of its tokens. Raises RequestError or FormatError.
         """
-        tokens = self._tokens(prompt)
-        self._finish([self._admit(tokens, Sampling(max_tokens=1, adapter=adapter))])
-        with self._engine_alone() as engine:
-            return session.save(Path(path), engine, tokens, self.identity, adapter)
+        with writing(path, "path", replace=True) as file:
+            tokens = self._tokens(prompt)
+            self._finish([self._admit(tokens, Sampling(max_tokens=1, adapter=adapter))])
+            with self._engine_alone() as engine:
+                return session.save(file, engine, tokens, self.identity, adapter)
 
     def restore_session(self, path: str | Path) -> int:
         """Take a file of `save_session` into the cache: prompts that begin like its own compute only the
         rest. The number of its tokens. Raises FormatError when it was made by another model, with other
-        options or another version of numerics, or when it is damaged.
+        options or another version of numerics, or when it is damaged; RequestError where it isn't there, or
+        the cache has no room for it.
         """
         with self._engine_alone() as engine:
-            return session.restore(Path(path), engine, self.identity)
+            return session.restore(path, engine, self.identity)
 
     def _tokens(self, prompt: str | Items[Message]) -> list[int]:
         return self._prompt_tokens(prompt) if isinstance(prompt, str) else self._chat_tokens(prompt)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.errors import FormatError, RequestError
+from assay.errors import FormatError, ModelNotFoundError, RequestError, shown
 from assay.formats.gguf import GgufFile, open_gguf
 from assay.formats.gguf_writer import Row, write_gguf
 from assay.kernels.sizes import PAGE
@@ -52,11 +52,19 @@ def save(path: Path, engine: Engine, tokens: list[int], identity: Identity, adap
     return count
 
 
-def restore(path: Path, engine: Engine, identity: Identity) -> int:
+def restore(path: str | Path, engine: Engine, identity: Identity) -> int:
     """Put a session's pages into the cache and return how many tokens they hold. Raises FormatError for what
-    isn't a session of this model, run in this way.
+    isn't a session of this model, run in this way, RequestError where there is none, or no room for it.
     """
-    with open_gguf(path) as file:
+    if not engine.prefix_cache:
+        hint = "load the model with prefix_cache=True"
+        raise RequestError("nothing is kept in the cache", place="prefix_cache", hint=hint)
+    try:
+        opened = open_gguf(Path(path))
+    except (ModelNotFoundError, TypeError):
+        want, rule = "a file of save_session", "there is no such session"
+        raise RequestError(rule, place="path", want=want, got=shown(str(path))) from None
+    with opened as file:
         wanted = {f"session.{name}": value for name, value in identity.how.items()}
         for key, want in {"general.architecture": FORM, **wanted, "session.model": identity.digest()}.items():
             got = file.keys.text(key)
@@ -68,7 +76,13 @@ def restore(path: Path, engine: Engine, identity: Identity) -> int:
         if not adapter:
             place, want = f"{path} › key 'session.adapter'", "an adapter that the model was loaded with"
             raise FormatError("a session of another adapter", place=place, want=want, got=digest[:80])
-        tokens = _tokens(file, engine)
+        tokens, free = _tokens(file, engine), engine.pages.free * PAGE
+        if len(tokens) > free:
+            want, hint = (
+                f"room for {len(tokens)} tokens",
+                "wait for answers to end, or give more cache_tokens",
+            )
+            raise RequestError("the cache is full", place=str(path), want=want, got=str(free), hint=hint)
         memory = [
             _pages(file, name, engine, -(-len(tokens) // PAGE)) for name in engine.executor.graph.states
         ]
@@ -83,8 +97,7 @@ def restore(path: Path, engine: Engine, identity: Identity) -> int:
 
 def _tokens(file: GgufFile, engine: Engine) -> list[int]:
     stored = file.metadata.get("session.tokens")
-    most = min(engine.context, engine.pages.free * PAGE)
-    found: list[int] = []
+    most, found = engine.context, list[int]()
     if isinstance(stored, np.ndarray) and stored.dtype == np.int32:
         found = stored.tolist()
     if not 0 < len(found) <= most or min(found) < 0 or max(found) >= engine.vocabulary:
