@@ -242,7 +242,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
             ("llm/controls.py", "max(self._table[1, place], 0) + times", "max(self._table[1, place], 0)"),
             ("llm/controls.py", "= token, -1, 0", "= token, 0, 0"),
             ("llm/controls.py", "self._never | barred)", "self._never)"),
-            ("llm/controls.py", "if not left.any():", "if not left.all():"),
+            ("llm/controls.py", "if left < 1:", "if left < 0:"),
             ("llm/grammar.py", "if name not in KEYWORDS:", "if name in KEYWORDS - KEYWORDS:"),
         ),
     ),
@@ -297,7 +297,11 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
         (
             ("llm/scheduler.py", "        free -= sequence.pages_for(1)\n", ""),
             ("llm/scheduler.py", "        budget -= count\n        rows", "        rows"),
-            ("llm/sequence.py", "self.computed, self.whole, self.key = 0, 0,", "self.whole, self.key = 0,"),
+            (
+                "llm/sequence.py",
+                "pages.pop())\n        self.computed, self.whole, self.key = 0, 0,",
+                "pages.pop())\n        self.whole, self.key = 0,",
+            ),
             ("llm/pages.py", "        if self._holders[page]:", "        if not self._holders[page]:"),
             ("llm/step.py", "at % PAGE for at", "at // PAGE for at"),
             ("llm/step.py", "range(end - share.rows + 1, end + 1)", "range(end - share.rows, end)"),
@@ -465,5 +469,9 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
             ("models/decoder_graph.py", "return final, logits,", "return x, logits,"),
             ("models/decoder_graph.py", "if not (model.embeds and self.cached)", "if not self.cached"),
         ),
+    ),
+    (
+        "tests/llm/test_interrupted.py",
+        (("llm/sequence.py", "len(self.top_logprobs)) - 1)", "len(self.top_logprobs)))"),),
     ),
 )

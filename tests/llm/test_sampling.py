@@ -10,9 +10,11 @@ import pytest
 from numpy.typing import NDArray
 
 from assay.errors import RequestError
+from assay.llm.controls import Controls, stacked
 from assay.llm.engine import Engine
 from assay.llm.guesses import Guesses, Lookup
 from assay.llm.request import Sampling
+from assay.ops import registry
 from assay.runtime.cpu import Cpu
 from llm.small import Small
 
@@ -58,6 +60,33 @@ CHANGES = (
     {"logit_bias": {17: 100, 18: 100.0, 19: -3}},
     {"repetition_penalty": 1.2, "presence_penalty": 0.3, "frequency_penalty": 0.9, "logit_bias": {5: 2.5}},
 )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_say_what_a_request_means(seed: int) -> None:
+    """Drawn after each token, guessed ones too, by the operator's reference."""
+    rng, count = np.random.default_rng(seed), 90
+    some = rng.choice(count, 12, replace=False).tolist()
+    sampling = Sampling(
+        repetition_penalty=rng.choice([1.0, 1.7]).item(), presence_penalty=0.5, frequency_penalty=0.25,
+        logit_bias=dict(zip(some[:8], rng.uniform(-9, 9, 8).tolist(), strict=True)),
+        bad_words=[[some[8]], [some[9], some[0]]], min_tokens=6,
+    )  # fmt: skip
+    prompt, *answer = ([*map(int, rng.choice(some, size))] for size in (7, 5, 3))
+    held = Controls(sampling, prompt, count, [some[10]], None)
+    logits = rng.normal(0, 4, (1, count)).astype(np.float32)
+    reference = registry.get("adjust").reference
+    for read, guesses in (([], []), (answer[0], answer[1]), ([*answer[0], *answer[1]], [])):
+        rows = held.rows([*prompt, *read], guesses, len(guesses) + 1)
+        asking = np.zeros(len(rows), np.int32)
+        inputs = {name.partition(".")[2]: array for name, array in stacked(rows, count).items()}
+        found = reference(logits, asking, *inputs.values())
+        for row, result in enumerate(np.asarray(found)):
+            output = [*read, *guesses[:row]]
+            wanted = adjusted(logits[0], prompt, output, sampling)
+            barred = [some[8], *([some[0]] if output[-1:] == [some[9]] else [])]
+            wanted[[*barred, *([some[10]] if len(output) < 6 else [])]] = -np.inf
+            np.testing.assert_allclose(result, wanted, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("changes", CHANGES)

@@ -104,8 +104,8 @@ class Controls:
         self._matcher = None
         if tokenizer and sampling.constraint:
             self._matcher = tokenizer.grammars.matcher(*sampling.constraint)
-        self.error: RequestError | None = None
-        """Why nothing can be drawn."""
+        self.errors: list[RequestError | None] = []
+        """Of each row that was made last, why nothing can be drawn there."""
 
     @property
     def single_row(self) -> bool:
@@ -119,6 +119,7 @@ class Controls:
         self._entries.count(new)
         if self._matcher:
             self._matcher.follow(new)
+        self.errors = []
         numbers = range(len(guesses) + 1 - count, len(guesses) + 1)
         return [self._row(tokens, guesses[:number]) for number in numbers]
 
@@ -133,23 +134,17 @@ class Controls:
             more = np.array(sorted(barred), np.int32)
             rows = [more, np.full_like(more, -1), np.full_like(more, BARRED)]
             table = np.concatenate([table, rows], axis=1)
-        allowed = self._all
+        allowed, left = self._all, self._vocabulary - len(self._never | barred)
         try:
-            if self._matcher:
+            if self._matcher:  # never beside tokens that are barred (request.py)
                 allowed = self._matcher.allowed()
-            self._check(allowed, self._never | barred)
+                left = int(np.bitwise_count(allowed).sum())
+            if left < 1:
+                raise RequestError("no token is left", place="bad_words", want="fewer", got="all are barred")
+            self.errors.append(None)
         except RequestError as error:
-            self.error = error
+            self.errors.append(error)
         return Row(allowed, table, self._penalties)
-
-    def _check(self, allowed: Integers, barred: set[int]) -> None:
-        """Raises RequestError if no token is left."""
-        if int(np.bitwise_count(allowed).sum()) > len(barred):
-            return
-        left = np.unpackbits(allowed.view(np.uint8), bitorder="little", count=self._vocabulary)
-        left[list(barred)] = 0
-        if not left.any():
-            raise RequestError("no token is left", place="bad_words", want="fewer", got="all are barred")
 
 
 def stacked(rows: Items[Row], vocabulary: int) -> dict[str, NDArray[np.generic]]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Sequence as Items
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import islice, zip_longest
 from types import MappingProxyType
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +25,7 @@ from assay.llm.options import MOST_TOKENS
 from assay.llm.prefixes import Prefixes
 from assay.llm.request import SEEDS, Sampling
 from assay.llm.scheduler import Share, schedule
-from assay.llm.sequence import Alternatives, Sequence, State
+from assay.llm.sequence import Sequence, State
 from assay.llm.step import Arrays, Row, drawn_rows, owner, step_inputs
 from assay.llm.tokenizer import Tokenizer
 from assay.runtime.executor import Executor
@@ -78,6 +80,7 @@ class Engine:
         self.executor = executor
         self.memory = [executor.state(name) for name in executor.graph.states]
         """Of each state of the graph, the bytes of each page."""
+        self._prefix_cache = prefix_cache
         self.prefixes = Prefixes(pages, self._copy if prefix_cache else None)
         self.prefix_cache = prefix_cache
         self.pages = self.prefixes.pages
@@ -92,13 +95,16 @@ class Engine:
         self._tokenizer = tokenizer
         self._width = -(-context // PAGE)
         self._numbers = 0
+        self._known: WeakSet[Sequence] = WeakSet()
         self._waiting: deque[Sequence] = deque()
         self._running: list[Sequence] = []
+        self._torn = False
+        """Whether an exception may have come amid a change of the books."""
 
     @property
     def busy(self) -> bool:
         """Whether any sequence is left."""
-        return bool(self._waiting or self._running)
+        return self._torn or bool(self._waiting or self._running)
 
     def add(self, prompt: Items[int], sampling: Sampling) -> Sequence:
         """Admit a request. Raises RequestError when it can't be served: no tokens, an unknown token, too
@@ -109,25 +115,32 @@ class Engine:
         news = f" and {wanted} new ones" if wanted else " and at least one new one"
         tokens = token_ids(prompt, "prompt", self.vocabulary, most, wanted or 1, news)
         limit = wanted or most - len(tokens)
-        sequence = self._sequence(tokens, sampling, limit)
-        for choice in range(1, sampling.n):
-            other = self._sequence(tokens, replace(sampling, seed=sequence.seed), limit)
-            other.draw["choice"] = choice
-            sequence.others.insert(0, other)
-        self._waiting.append(sequence)
+        with self._books():
+            sequence = self._sequence(tokens, sampling, limit)
+            for choice in range(1, sampling.n):
+                other = self._sequence(tokens, replace(sampling, seed=sequence.seed), limit)
+                other.draw["choice"] = choice
+                sequence.others.insert(0, other)
+            self._known.update((sequence, *sequence.others))
+            self._waiting.append(sequence)
         return sequence
 
     def cancel(self, sequence: Sequence) -> None:
         """End a sequence now and free its pages. One that has ended stays as it is."""
-        self._end(sequence, "cancelled")
+        with self._books():
+            self._end(sequence, "cancelled")
 
     def step(self) -> list[Drawn]:
         """Run one step and return what it drew, in order of arrival. A sequence at an end token or at its
         limit has ended.
 
         When a value leaves its range, the sequence whose row it is ends with reason "error", and the next
-        step computes the others again.
+        step computes the others again. After any exception, Ctrl-C's say, all are computed again.
         """
+        with self._books():
+            return self._step()
+
+    def _step(self) -> list[Drawn]:
         plan = schedule(
             self._running,
             self._waiting,
@@ -153,11 +166,31 @@ class Engine:
         except PrecisionOverflow as error:
             self._fault(owner(shares, error), error)
             return []
-        except BaseException:
-            # Ctrl-C, say: what is in the cache is in doubt, so these sequences are computed again.
-            for share in shares:
-                share.sequence.drop(self.pages)
+
+    @contextmanager
+    def _books(self) -> Iterator[None]:
+        """Around each change of the books: what an exception left of them is thrown away before the next."""
+        if self._torn:
+            self._restart()
+        self._torn = True
+        try:
+            yield
+        except RequestError:  # refused before anything was changed
+            self._torn = False
             raise
+        self._torn = False
+
+    def _restart(self) -> None:
+        """Begin again with an empty cache: all that isn't ended is computed again, to the same bits."""
+        self.prefixes = Prefixes(self.pages.count, self._copy if self._prefix_cache else None)
+        self.pages = self.prefixes.pages
+        known = sorted(self._known, key=lambda sequence: sequence.number)
+        for sequence in known:
+            sequence.restart()
+            if sequence.controls:
+                sequence.controls = self._controls(sequence.sampling, sequence.prompt)
+        self._running = []
+        self._waiting = deque(sequence for sequence in known if sequence.state is State.WAITING)
 
     def rooted(self, adapter: str | None) -> bytes:
         """What the cache's rows depend on with this adapter. Raises RequestError if there is none."""
@@ -176,12 +209,13 @@ class Engine:
         tokens = token_ids(prompt, "tokens", self.vocabulary, self.context)
         out = np.empty((len(tokens), self.executor.graph.types[name].shape[1].at({})), np.float32)
         sequence = self._sequence(tokens, Sampling(adapter=adapter), 0)
-        try:
-            while sequence.pending:
-                first, count = sequence.computed, min(sequence.pending, SEQUENCES)
-                out[first : first + count] = self._run([Share(sequence, count, count)])[name]
-        finally:
-            sequence.drop(self.pages)
+        with self._books():
+            try:
+                while sequence.pending:
+                    first, count = sequence.computed, min(sequence.pending, SEQUENCES)
+                    out[first : first + count] = self._run([Share(sequence, count, count)])[name]
+            finally:
+                sequence.drop(self.pages)
         return out
 
     def fill(self, tokens: Items[int], memory: Items[NDArray[np.uint8]], adapter: str | None) -> None:
@@ -189,26 +223,29 @@ class Engine:
         each state.
         """
         sequence = self._sequence(list(tokens), Sampling(adapter=adapter), 0)
-        sequence.hold(self.pages, len(tokens))
-        for mine, theirs in zip(self.memory, memory, strict=True):
-            mine[sequence.pages] = theirs
-        sequence.computed = len(tokens)
-        self._drop(sequence)
+        with self._books():
+            sequence.hold(self.pages, len(tokens))
+            for mine, theirs in zip(self.memory, memory, strict=True):
+                mine[sequence.pages] = theirs
+            sequence.computed = len(tokens)
+            self._drop(sequence)
 
     def check_integrity(self) -> None:
         """Raises SchedulingDeadlock when the books of the cache don't agree with the sequences."""
-        self.pages.check_integrity(sequence.pages for sequence in (*self._running, *self._waiting))
-        for sequence in self._running:
-            assert len(sequence.pages) * PAGE >= sequence.computed
+        with self._books():
+            self.pages.check_integrity(sequence.pages for sequence in (*self._running, *self._waiting))
+            for sequence in self._running:
+                assert len(sequence.pages) * PAGE >= sequence.computed
 
     def _sequence(self, tokens: list[int], sampling: Sampling, limit: int) -> Sequence:
         seed = sampling.seed if sampling.seed is not None else secrets.randbelow(SEEDS)
-        asked = None
-        if sampling.adjusts:
-            asked = Controls(sampling, tokens, self.vocabulary, self.ends, self._tokenizer)
+        asked = self._controls(sampling, tokens) if sampling.adjusts else None
         self._numbers += 1
         root = self.rooted(sampling.adapter)
         return Sequence(self._numbers, tokens, sampling, seed, limit, self._width, root, asked)
+
+    def _controls(self, sampling: Sampling, prompt: list[int]) -> Controls:
+        return Controls(sampling, prompt, self.vocabulary, self.ends, self._tokenizer)
 
     def _run(self, shares: Items[Share]) -> Arrays:
         """One run of the executor; the shares' tokens are in the cache then."""
@@ -242,8 +279,10 @@ class Engine:
     def _take(self, share: Share, drawn: Items[Row]) -> list[Drawn]:
         """What a sequence drew: the first token, and each after a guess that came true."""
         sequence, found = share.sequence, list[Drawn]()
-        for (token, logprob, top), guess in zip_longest(drawn, share.guesses):
-            found.append(self._draw(sequence, token, logprob, top))
+        errors = sequence.controls.errors if sequence.controls else ()
+        for row, guess, error in zip_longest(drawn, share.guesses, errors):
+            found.append(self._draw(sequence, row, error))
+            token = row[0]
             if token != guess or sequence.state is State.FINISHED:
                 break
         if self.guesses and share.guesses:
@@ -258,9 +297,10 @@ class Engine:
         self._waiting.extendleft(other for other in sequence.others if other.state is State.WAITING)
         sequence.others = []
 
-    def _draw(self, sequence: Sequence, token: int, logprob: float, top: Alternatives) -> Drawn:
-        if sequence.controls and sequence.controls.error:
-            self._end(sequence, "error", sequence.controls.error)
+    def _draw(self, sequence: Sequence, row: Row, error: RequestError | None) -> Drawn:
+        token, logprob, top = row
+        if error:
+            self._end(sequence, "error", error)
         elif token < 0:
             place = f"sequence {sequence.number}, token {sequence.length}"
             self._end(sequence, "error", PrecisionOverflow("the logits are not numbers", place=place))
@@ -287,9 +327,10 @@ class Engine:
     def _end(self, sequence: Sequence, reason: str, error: AssayError | None = None) -> None:
         if sequence.state is State.FINISHED:
             return
+        sequence.reason, sequence.error = reason, error
         self._drop(sequence)
         holder = self._waiting if sequence.state is State.WAITING else self._running
         if sequence in holder:
             holder.remove(sequence)
         self._release(sequence)
-        sequence.state, sequence.reason, sequence.error = State.FINISHED, reason, error
+        sequence.state = State.FINISHED

@@ -110,6 +110,22 @@ class Sequence:
             pages.release(self.pages.pop())
         self.computed, self.whole, self.key = 0, 0, self.root
 
+    @property
+    def prompt(self) -> list[int]:
+        """The tokens that it began with."""
+        return self.tokens[: self.prompt_length]
+
+    def restart(self) -> None:
+        """Hold no pages any more; ended if there is a reason, else waiting. What was drawn last is drawn
+        again: an exception may have come before all of it was noted, or the end.
+        """
+        kept = max(0, min(self.drawn, len(self.logprobs), len(self.top_logprobs)) - 1)
+        if not self.reason:
+            del self.tokens[self.prompt_length + kept :], self.logprobs[kept:], self.top_logprobs[kept:]
+        self.pages, self.others = [], []
+        self.computed, self.whole, self.key = 0, 0, self.root
+        self.state = State.FINISHED if self.reason else State.WAITING
+
     def append(self, token: int, logprob: float, top: Alternatives = ()) -> None:
         """Add a drawn token: all before it are computed. `top` are the likeliest in its place."""
         self.computed = self.length
