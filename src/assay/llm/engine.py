@@ -279,11 +279,10 @@ class Engine:
     def _take(self, share: Share, drawn: Items[Row]) -> list[Drawn]:
         """What a sequence drew: the first token, and each after a guess that came true."""
         sequence, found = share.sequence, list[Drawn]()
-        errors = sequence.controls.errors if sequence.controls else ()
-        for row, guess, error in zip_longest(drawn, share.guesses, errors):
+        for number, (row, guess) in enumerate(zip_longest(drawn, share.guesses)):
+            error = sequence.controls.errors[number] if sequence.controls else None
             found.append(self._draw(sequence, row, error))
-            token = row[0]
-            if token != guess or sequence.state is State.FINISHED:
+            if row[0] != guess or sequence.state is State.FINISHED:
                 break
         if self.guesses and share.guesses:
             self.guesses.learn(sequence, len(share.guesses), len(found) - 1)
