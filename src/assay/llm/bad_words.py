@@ -37,15 +37,13 @@ class Spellings:
 
     def beginning(self, text: bytes) -> NDArray[np.int32]:
         """The tokens that begin with this text: a view, however many they are."""
-        begin = bisect_left(self._beginnings, text)
-        end = bisect_right(self._beginnings, text, begin, key=lambda piece: piece[: len(text)])
-        return self._sorted[begin:end]
+        return self._sorted[_starting(self._beginnings, text)]
 
 
 class BadWords:
     """The tokens that would complete a bad word: a text, or a sequence of tokens."""
 
-    def __init__(self, words: Items[str | Items[int]], spellings: Spellings | None) -> None:
+    def __init__(self, words: Items[str | Items[int]], spellings: Spellings) -> None:
         """`spellings` are those of all tokens, where a word is a text."""
         texts = {word.encode("utf-8", "surrogatepass") for word in words if isinstance(word, str)}
         self._words: list[bytes] = []
@@ -57,10 +55,8 @@ class BadWords:
         self._spellings = spellings
         self._longest = max(map(len, self._words), default=0)
         self._completions: dict[bytes, list[NDArray[np.int32]]] = {}
-        never = [word[0] for word in self._sequences if len(word) == 1]
-        if spellings:
-            never += [token for word in self._words for token in spellings.containing(word)]
-        self.always = never
+        self.always = [sequence[0] for sequence in self._sequences if len(sequence) == 1]
+        self.always += [token for word in self._words for token in spellings.containing(word)]
 
     def after(self, output: Items[int]) -> list[int]:
         """The tokens that may not follow this output, beside those that never may."""
@@ -68,29 +64,22 @@ class BadWords:
         for *before, last in self._sequences:
             if before and [*output[-len(before) :]] == before:
                 found.append(last)
-        if not self._spellings:
-            return found
         text = b""
         for token in reversed(output if self._words else ()):
             text = self._spellings.pieces[token] + text
             if len(text) >= self._longest:
                 break
         for length in range(1, min(len(text), self._longest - 1) + 1):
-            for tokens in self._completing(text[-length:], self._spellings):
+            begun = text[-length:]
+            if begun not in self._completions and (words := self._words[_starting(self._words, begun)]):
+                rests = [word[length:] for word in words if word != begun]
+                self._completions[begun] = [*filter(len, map(self._spellings.beginning, rests))]
+            for tokens in self._completions.get(begun, ()):
                 found += tokens.tolist()
         return found
 
-    def _completing(self, begun: bytes, spellings: Spellings) -> list[NDArray[np.int32]]:
-        """The tokens that complete each word of which this is the beginning."""
-        at = bisect_left(self._words, begun)
-        if at == len(self._words) or not self._words[at].startswith(begun):
-            return []
-        if begun not in self._completions:
-            found = self._completions[begun] = []
-            while at < len(self._words) and self._words[at].startswith(begun):
-                rest = self._words[at][len(begun) :]
-                tokens = spellings.beginning(rest)
-                if rest and len(tokens):
-                    found.append(tokens)
-                at += 1
-        return self._completions[begun]
+
+def _starting(items: list[bytes], text: bytes) -> slice:
+    """Where those that begin with this text are, in order."""
+    begin = bisect_left(items, text)
+    return slice(begin, bisect_right(items, text, begin, key=lambda item: item[: len(text)]))

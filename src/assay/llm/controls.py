@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import RequestError
-from assay.llm.bad_words import BadWords
+from assay.llm.bad_words import BadWords, Spellings
 from assay.llm.fields import integer
 from assay.llm.request import Sampling
 from assay.llm.tokenizer import Tokenizer
@@ -95,7 +95,8 @@ class Controls:
         spelled = any(isinstance(word, str) for word in sampling.bad_words)
         if tokenizer is None and (spelled or sampling.constraint):
             raise RequestError("an engine without a tokenizer", want="requests in tokens alone", got="text")
-        self._bad = BadWords(sampling.bad_words, tokenizer.spellings if tokenizer and spelled else None)
+        spellings = tokenizer.spellings if tokenizer and spelled else Spellings(())
+        self._bad = BadWords(sampling.bad_words, spellings)
         self._never = set(self._bad.always)
         for token in self._never:
             self._entries.bias(token, -np.inf)
