@@ -32,26 +32,11 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "AssayError",
-    "Completion",
-    "ContractError",
-    "EmbeddingModel",
-    "FormatError",
-    "HardwareFault",
-    "KernelBuildError",
-    "LanguageModel",
-    "ModelNotFoundError",
-    "PrecisionOverflow",
-    "Progress",
-    "RequestError",
-    "Sampling",
-    "SchedulingDeadlock",
-    "Stream",
-    "Timings",
-    "Usage",
-    "__version__",
+    "AssayError", "Completion", "ContractError", "EmbeddingModel", "FormatError", "HardwareFault",
+    "KernelBuildError", "LanguageModel", "ModelNotFoundError", "PrecisionOverflow", "Progress",
+    "RequestError", "Sampling", "SchedulingDeadlock", "Stream", "Timings", "Usage", "__version__",
     "load",
-]
+]  # fmt: skip
 
 _LATE = {
     "Completion": "assay.llm.answer",

@@ -188,7 +188,9 @@ class Engine:
         for sequence in known:
             sequence.restart()
             if sequence.controls:
-                sequence.controls = self._controls(sequence.sampling, sequence.prompt)
+                sequence.controls = self._controls(
+                    sequence.sampling, sequence.tokens[: sequence.prompt_length]
+                )
         self._running = []
         self._waiting = deque(sequence for sequence in known if sequence.state is State.WAITING)
 
@@ -197,9 +199,8 @@ class Engine:
         if not isinstance(adapter, str | None) or adapter not in self.adapters:
             want = " or ".join(map(repr, self.adapters))
             hint = "" if len(self.adapters) > 1 else "load the model with adapters"
-            raise RequestError(
-                "no such adapter", place="adapter", want=want, got=repr(adapter)[:80], hint=hint
-            )
+            got = repr(adapter)[:80]
+            raise RequestError("no such adapter", place="adapter", want=want, got=got, hint=hint)
         return sha256(self.root + self.adapters[adapter]).digest() if adapter is not None else self.root
 
     def output(self, name: str, prompt: Items[int], adapter: str | None = None) -> NDArray[np.float32]:

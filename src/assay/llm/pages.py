@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from assay.errors import HardwareFault, SchedulingDeadlock
 
+DISAGREE = "the cache's books don't agree"
+
 
 def _nobody(page: int) -> None:
     """Nobody wants to know that a page is used again."""
@@ -44,12 +46,8 @@ class Pages:
             del self._idle[page]
             self._kept.discard(page)
         else:
-            raise HardwareFault(
-                "the cache is full",
-                want="a free page",
-                got=f"{self.count} pages, all held",
-                hint="fewer or shorter sequences, or more pages",
-            )
+            got, hint = f"{self.count} pages, all held", "fewer or shorter sequences, or more pages"
+            raise HardwareFault("the cache is full", want="a free page", got=got, hint=hint)
         self._holders[page] = 1
         return page
 
@@ -87,15 +85,8 @@ class Pages:
         free = Counter([*self._free, *self._idle])
         for page, holders in enumerate(self._holders):
             if holders != counted[page] or free[page] != (holders == 0):
-                raise SchedulingDeadlock(
-                    "the cache's books don't agree",
-                    place=f"page {page}",
-                    want=f"{counted[page]} holders",
-                    got=f"{holders} counted, free {free[page]} times",
-                )
+                want, got = f"{counted[page]} holders", f"{holders} counted, free {free[page]} times"
+                raise SchedulingDeadlock(DISAGREE, place=f"page {page}", want=want, got=got)
         if not self._kept.issuperset(self._idle) or not self._kept.isdisjoint(self._free):
-            raise SchedulingDeadlock(
-                "the cache's books don't agree",
-                want="pages that are kept, or free",
-                got=f"kept {sorted(self._kept)}, idle {list(self._idle)}",
-            )
+            want, got = "pages that are kept, or free", f"kept {sorted(self._kept)}, idle {list(self._idle)}"
+            raise SchedulingDeadlock(DISAGREE, want=want, got=got)

@@ -110,11 +110,6 @@ class Sequence:
             pages.release(self.pages.pop())
         self.computed, self.whole, self.key = 0, 0, self.root
 
-    @property
-    def prompt(self) -> list[int]:
-        """The tokens that it began with."""
-        return self.tokens[: self.prompt_length]
-
     def restart(self) -> None:
         """Hold no pages any more; ended if there is a reason, else waiting. What was drawn last is drawn
         again: an exception may have come before all of it was noted, or the end.

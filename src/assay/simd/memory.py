@@ -122,7 +122,6 @@ def _scalar(widen):
 load = _loader(F32x16, VF32, 4)
 load_i32 = _loader(I32x16, VI32, 4)
 load_f16 = _loader(F32x16, VI16, 2, half_to_float)
-load_bf16 = _loader(F32x16, VI16, 2, brain_to_float)
 load_i8 = _loader(I32x16, ir.VectorType(I8, LANES), 1, lambda builder, value: builder.sext(value, VI32))
 store = _storer(F32x16, 4)
 store_i32 = _storer(I32x16, 4)
