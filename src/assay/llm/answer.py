@@ -105,18 +105,16 @@ class Answer:
             self.reason = "stop"
 
     def completion(self) -> Completion:
-        sequence = self.sequence
-        first = self._first or self._began
+        sequence, first = self.sequence, self._first or self._began
+        drawn, spent = self._read - sequence.prompt_length, max(first, self._last) - self._began
         return Completion(
             text="".join(self._pieces),
             tokens=tuple(sequence.tokens[sequence.prompt_length : self._read]),
             finish_reason=self.reason or "cancelled",
-            usage=Usage(sequence.prompt_length, self._read - sequence.prompt_length),
-            timings=Timings(
-                first - self._began, max(first, self._last) - self._began, sequence.ran, sequence.reused
-            ),
+            usage=Usage(sequence.prompt_length, drawn),
+            timings=Timings(first - self._began, spent, sequence.ran, sequence.reused),
             seed=sequence.seed,
-            logprobs=tuple(sequence.logprobs[: self._read - sequence.prompt_length]),
-            top_logprobs=tuple(sequence.top_logprobs[: self._read - sequence.prompt_length]),
+            logprobs=tuple(sequence.logprobs[:drawn]),
+            top_logprobs=tuple(sequence.top_logprobs[:drawn]),
             others=tuple(other.completion() for other in self.others),
         )

@@ -80,7 +80,6 @@ class Engine:
         self.executor = executor
         self.memory = [executor.state(name) for name in executor.graph.states]
         """Of each state of the graph, the bytes of each page."""
-        self._prefix_cache = prefix_cache
         self.prefixes = Prefixes(pages, self._copy if prefix_cache else None)
         self.prefix_cache = prefix_cache
         self.pages = self.prefixes.pages
@@ -182,7 +181,7 @@ class Engine:
 
     def _restart(self) -> None:
         """Begin again with an empty cache: all that isn't ended is computed again, to the same bits."""
-        self.prefixes = Prefixes(self.pages.count, self._copy if self._prefix_cache else None)
+        self.prefixes = Prefixes(self.pages.count, self._copy if self.prefix_cache else None)
         self.pages = self.prefixes.pages
         known = sorted(self._known, key=lambda sequence: sequence.number)
         for sequence in known:

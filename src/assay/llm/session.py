@@ -36,19 +36,13 @@ def save(path: Path, engine: Engine, tokens: list[int], identity: Identity, adap
         raw = memory[pages].reshape(-1)
         data.update(raw.data)
         rows.append((name, kind.dtype, shape, raw))
-    metadata = {f"session.{name}": value for name, value in identity.how.items()}
-    write_gguf(
-        path,
-        {
-            "general.architecture": FORM,
-            **metadata,
-            "session.model": identity.digest(),
-            "session.adapter": engine.adapters[adapter].hex(),
-            "session.data": data.hexdigest(),
-            "session.tokens": stored,
-        },
-        rows,
-    )
+    said = {
+        "general.architecture": FORM,
+        **{f"session.{name}": value for name, value in identity.how.items()},
+    }
+    said |= {"session.model": identity.digest(), "session.data": data.hexdigest()}
+    said |= {"session.adapter": engine.adapters[adapter].hex()}
+    write_gguf(path, {**said, "session.tokens": stored}, rows)
     return count
 
 
