@@ -338,7 +338,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
             ("llm/prefixes.py", "sha256(before + ", "sha256("),
             ("llm/pages.py", "            self._evicted(page)\n", ""),
             ("llm/sequence.py", "pages.release(self.pages.pop())", "pages.release(self.pages.pop(0))"),
-            ("llm/engine.py", "if token != guess or", "if"),
+            ("llm/engine.py", "if row[0] != guess or", "if"),
             (
                 "llm/engine.py",
                 "self.guesses.stop(share.sequence)",

@@ -183,11 +183,8 @@ def _unigram(keys: Keys, ids: dict[str, int], kinds: NDArray[np.uint8]) -> _Way:
     unknown = _named(keys, ("unknown_token_id", "<unk>"), ids, "for what can't be spelled")
     single = keys.flag("remove_extra_whitespaces")
     model = {"type": "Unigram", "vocab": pieces, "unk_id": unknown}
-    return (
-        model,
-        None,
-        normalizers.Sequence([*steps, _spaced(single or keys.flag("add_space_prefix"), single)]),
-    )
+    spaced = _spaced(single or keys.flag("add_space_prefix"), single)
+    return model, None, normalizers.Sequence([*steps, spaced])
 
 
 def _spaced(prefix: bool, single: bool = False) -> normalizers.Normalizer:
@@ -205,11 +202,8 @@ def _word_piece(keys: Keys, ids: dict[str, int], kinds: NDArray[np.uint8]) -> _W
     unknown = _named(keys, ("unknown_token_id", "[UNK]"), ids, "for what can't be spelled")
     lower = keys.flag("normalizer.lowercase", True)
     accents = keys.flag("normalizer.strip_accents", lower)
-    model = {
-        "type": "WordPiece",
-        "vocab": ids,
-        "unk_token": next(token for token, n in ids.items() if n == unknown),
-    }
+    spelled = next(token for token, n in ids.items() if n == unknown)
+    model = {"type": "WordPiece", "vocab": ids, "unk_token": spelled}
     normal = normalizers.BertNormalizer(lowercase=lower, strip_accents=accents)
     return model, pre_tokenizers.BertPreTokenizer(), normal
 

@@ -36,12 +36,9 @@ def save(path: Path, engine: Engine, tokens: list[int], identity: Identity, adap
         raw = memory[pages].reshape(-1)
         data.update(raw.data)
         rows.append((name, kind.dtype, shape, raw))
-    said = {
-        "general.architecture": FORM,
-        **{f"session.{name}": value for name, value in identity.how.items()},
-    }
-    said |= {"session.model": identity.digest(), "session.data": data.hexdigest()}
-    said |= {"session.adapter": engine.adapters[adapter].hex()}
+    said = {f"session.{name}": value for name, value in identity.how.items()}
+    said |= {"general.architecture": FORM, "session.model": identity.digest()}
+    said |= {"session.adapter": engine.adapters[adapter].hex(), "session.data": data.hexdigest()}
     write_gguf(path, {**said, "session.tokens": stored}, rows)
     return count
 
