@@ -75,8 +75,8 @@ class FolderTokenizer:
             want = "at most one token before a text and one after"
             raise self._json.error("post_processor", want, whole.tokens)
         first, last = (whole.ids[0] if before else None), (whole.ids[-1] if after else None)
-        for token, number in ((whole.tokens[0], first), (whole.tokens[-1], last)):
-            if number is not None and ids.get(token) != number:
+        for at, number in ((0, first), (-1, last)):
+            if number is not None and ids.get(token := whole.tokens[at]) != number:
                 want = f"{ids[token]}, the id of {token!r}" if token in ids else "a token of the vocabulary"
                 raise self._json.error("post_processor", want, f"{token} with id {number}")
         return first, last
