@@ -365,7 +365,11 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
             ("llm/readings.py", "not all(map(vocabulary.__contains__, made))", "False"),
             ("llm/readings.py", "stand_in.get(each.content) if each.special", "None if each.special"),
             ("llm/readings.py", "if name in hidden or", "if"),
-            ("llm/folder_tokenizer.py", "and ids.get(token) != number", "and number >= self._rows"),
+            (
+                "llm/folder_tokenizer.py",
+                "and ids.get(token := whole.tokens[at]) != number",
+                "and number >= self._rows",
+            ),
             ("llm/tokenizer_json.py", "or removing or", "or"),
             ("llm/charsmap.py", "if not inner[0] or", "if"),
             ("llm/charsmap.py", "if not byte or unit", "if unit"),
