@@ -186,7 +186,7 @@ class Engine:
         known = sorted(self._known, key=lambda sequence: sequence.number)
         for sequence in known:
             sequence.restart()
-            if sequence.controls:
+            if sequence.controls and not sequence.reason:
                 sequence.controls = self._controls(
                     sequence.sampling, sequence.tokens[: sequence.prompt_length]
                 )
