@@ -80,7 +80,7 @@ def test_parses_as_python_does(terms: list[tuple[str, list[str]]]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", " ", "a b", "*a", "a*", "a +", "3x", "a - -b", "a**b", "a/2", "(a)", "1.5", "ä", "٣"]
+    "text", ["", " ", "a b", "*a", "a*", "a +", "3x", "a - -b", "a**b", "a/2", "(a", "1.5", "ä", "٣"]
 )
 def test_refuses(text: str) -> None:
     with pytest.raises(ValueError, match="not a dimension"):

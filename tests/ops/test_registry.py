@@ -92,7 +92,7 @@ FAULTS = {
     "first: a range is for numbers": replace(ADD, attributes=(replace(FIRST, kind=bool),)),
     "first: the default is not int, at least 1": replace(ADD, attributes=(replace(FIRST, default=0),)),
     "a: no dtypes": replace(ADD, inputs=(replace(ADD.inputs[0], dtypes=()), ADD.inputs[1])),
-    "x: not a dimension: '(T)'": replace(NORM, inputs=(x(dims="(T)"), NORM.inputs[1])),
+    "x: not a dimension: '(T'": replace(NORM, inputs=(x(dims="(T"), NORM.inputs[1])),
     "x: no input binds head_dim": replace(SPLIT, inputs=(SPLIT.inputs[0], x(name="w", dims="1"))),
     "y: no input binds M": replace(ADD, outputs=(replace(ADD.outputs[0], dims="... M"),)),
     "y: no input binds ...": replace(MATMUL, outputs=(replace(MATMUL.outputs[0], dims="... N"),)),

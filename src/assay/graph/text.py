@@ -5,25 +5,54 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TypeVar, cast
+
+import numpy as np
 
 from assay.errors import FormatError
-from assay.graph.dim import Dim
-from assay.graph.graph import AttributeValue, ValueType
+from assay.graph.dim import Dim, read
+from assay.graph.graph import AttributeValue, Graph, Literal, Reference, ValueType
 from assay.tensor.dtype import BY_NAME
 
 T = TypeVar("T")
 
-KEYWORDS = ("graph", "input", "weight", "state", "node", "output")
+KEYWORDS = ("graph", "opset", "function", "input", "weight", "state", "node", "output", "end")
+SHOWN = 64
+"""The most elements of a tensor in an attribute that are written out."""
 PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./'-]*")
 _JSON = json.JSONDecoder()
+_MARKED = re.compile(r"tensor\(|type\(|graph\b")
+_LIST_OF_MARKED = re.compile(r"\[\s*(tensor|type)\(")
 _LINE_NUMBER = re.compile(r"[0-9]+(?=\s|$)")
-_DIM = re.compile(r"[^,\]]*")
 
 
 def quote(name: str) -> str:
     """A name as it is when it is plain, else in quotes with JSON's escapes, so that the text is ASCII."""
     return name if PLAIN.fullmatch(name) and name not in KEYWORDS else json.dumps(name)
+
+
+def written(value: AttributeValue) -> str:
+    """An attribute's value; of a graph a mark, since its lines follow those of its node."""
+    if isinstance(value, Graph):
+        return "graph"
+    if isinstance(value, Reference):
+        return f"@{quote(value.name)}"
+    if isinstance(value, ValueType):
+        return f"type({value})"
+    if isinstance(value, Literal):
+        kind = ValueType.of(value.dtype, *value.sizes)
+        return f"tensor({kind}, {json.dumps(_elements(value) or value.digest)})"
+    if isinstance(value, tuple) and value and isinstance(value[0], Literal | ValueType):
+        return f"[{', '.join(map(written, cast(tuple[AttributeValue, ...], value)))}]"
+    return json.dumps(value)
+
+
+def _elements(literal: Literal) -> list[object] | None:
+    """Those of a short one as JSON has them; of complex numbers both parts, of narrow ones the bytes."""
+    if literal.data is None or not 0 < literal.data.size <= SHOWN:
+        return None
+    flat = literal.data.reshape(-1)
+    return (flat.view(flat.real.dtype) if literal.dtype.kind == "complex" else flat).tolist()
 
 
 class Cursor:
@@ -102,6 +131,11 @@ class Cursor:
         dtype = BY_NAME.get(self.take(PLAIN) or "")
         if dtype is None:
             raise self.error(f"a dtype: {', '.join(BY_NAME)}", position)
+        if dtype.kind == "container":
+            self.expect("(")
+            element = self.type()
+            self.expect(")")
+            return ValueType(dtype, (), element)
         self.expect("[")
         shape = self.items(self.dim, "]")
         self.expect("]")
@@ -110,13 +144,31 @@ class Cursor:
     def dim(self) -> Dim:
         position = self.position
         try:
-            return Dim.of(self.take(_DIM) or "")
+            dim, end = read(self.text, position)
+            if self.text[end : end + 1] not in ("", ",", "]"):
+                raise ValueError(self.text[end:])
         except ValueError as error:
             raise self.error("a dimension, such as 64 or 2*T + 1", position) from error
+        self.skip(end)
+        return dim
 
-    def value(self) -> AttributeValue:
-        """An attribute's value: JSON, but lists are of one kind and there are no objects."""
+    def value(self) -> AttributeValue | None:
+        """An attribute's value: JSON, but lists are of one kind and there are no objects; a tensor, a type, a
+        function's attribute; None for a graph.
+        """
         position = self.position
+        if self.accept("@"):
+            return Reference(self.name())
+        word = self.take(_MARKED)
+        if word == "graph":
+            return None
+        if word:
+            return self.literal() if word == "tensor(" else self.closed(self.type())
+        if _LIST_OF_MARKED.match(self.text, position):
+            self.expect("[")
+            values = self.items(self.value, "]")
+            self.expect("]")
+            return cast(AttributeValue, values)
         value = self.json("a number, a string in quotes, true, false or a list of them")
         if isinstance(value, int | float | str):
             return value
@@ -124,3 +176,29 @@ class Cursor:
         if not isinstance(value, list) or len(kinds) > 1 or not kinds <= {int, float, str}:
             raise self.error("integers, floats or strings, all of one kind", position)
         return tuple(value)
+
+    def closed(self, value: T) -> T:
+        self.expect(")")
+        return value
+
+    def literal(self) -> Literal:
+        """A tensor, behind its opening bracket."""
+        position = self.position
+        kind = self.type()
+        self.expect(",")
+        given = self.json("the elements, or their digest")
+        sizes = kind.sizes
+        if sizes is None:
+            raise self.error("a tensor's sizes", position)
+        if isinstance(given, str):
+            return self.closed(Literal(kind.dtype, sizes, given, None))
+        try:
+            flat = np.array(given, _parts(kind.dtype.numpy)).view(kind.dtype.numpy)
+            return self.closed(Literal.of(kind.dtype, flat.reshape(sizes)))
+        except (ValueError, TypeError, OverflowError) as error:
+            raise self.error(f"the elements of {kind}", position) from error
+
+
+def _parts(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
+    """What a complex number is made of; other types are that themselves."""
+    return np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype

@@ -29,7 +29,7 @@ class Axis:
     def binds(self) -> str:
         """The name that this axis can bind: alone, or times a number (`32*B`); or nothing."""
         if len(self.dim.terms) == 1 and len(self.dim.terms[0][0]) == 1:
-            return self.dim.terms[0][0][0]
+            return str(self.dim.terms[0][0][0])
         return ""
 
 
@@ -83,6 +83,8 @@ def parse(text: str) -> Pattern:
     """A pattern from its text, such as `"... heads*head_dim"`. Raises ValueError."""
     words = text.split()
     rest = words[:1] == [REST]
+    if REST in words[rest:]:
+        raise ValueError(f"not a dimension: {REST} behind others, in {text!r}")
     dims = [Dim.of(word) for word in words[rest:]]
     axes = (
         Axis(word, dim, word if word in dim.symbols else "")

@@ -27,7 +27,7 @@ class DType:
     block: int
     size: int
     kind: str
-    """"float", "int", "bool", "quantised" or "rare"."""
+    """"float", "int", "uint", "bool", "complex", "narrow", "string", "container", "quantised" or "rare"."""
     fields: tuple[tuple[str, str], ...] = ()
     """Of a block of quantised weights: the names and NumPy types of what a file holds, in order."""
     integers: tuple[Bits, ...] = ()
@@ -39,9 +39,13 @@ class DType:
 
     @property
     def numpy(self) -> np.dtype[np.generic]:
-        """The NumPy dtype of the same bytes. bfloat16 is uint16 there, and a quantised type is bytes."""
-        if self.kind in ("quantised", "rare"):
+        """The NumPy dtype of the same bytes. bfloat16 is uint16 there, quantised and narrow types are bytes;
+        strings are Python's.
+        """
+        if self.kind in ("quantised", "rare", "narrow"):
             return np.dtype(np.uint8)
+        if self.kind in ("string", "container"):
+            return np.dtype(object)
         return np.dtype("uint16" if self.name == "bfloat16" else self.name)
 
     @property
@@ -67,8 +71,25 @@ I64 = DType("int64", 1, 8, "int")
 I32 = DType("int32", 1, 4, "int")
 I16 = DType("int16", 1, 2, "int")
 I8 = DType("int8", 1, 1, "int")
-U8 = DType("uint8", 1, 1, "int")
+U64 = DType("uint64", 1, 8, "uint")
+U32 = DType("uint32", 1, 4, "uint")
+U16 = DType("uint16", 1, 2, "uint")
+U8 = DType("uint8", 1, 1, "uint")
 BOOL = DType("bool", 1, 1, "bool")
+C64 = DType("complex64", 1, 8, "complex")
+C128 = DType("complex128", 1, 16, "complex")
+STRING = DType("string", 1, 8, "string")
+SEQUENCE, OPTIONAL, MAP = (DType(name, 1, 8, "container") for name in ("sequence", "optional", "map"))
+
+NARROW = tuple(
+    DType(name, 1, 1, "narrow")
+    for name in (
+        "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "float8e8m0", "float4e2m1",
+        "int4", "uint4", "int2", "uint2",
+    )
+)  # fmt: skip
+"""Numbers of 8 bits and fewer, each in a byte of its own (files may pack them)."""
+F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, F4E2M1, I4, U4, I2, U2 = NARROW
 
 
 def _blocks(name: str, block: int, integers: tuple[Bits, ...], **fields: str) -> DType:
@@ -113,5 +134,8 @@ RARE = tuple(
 IQ4_CODES = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
 """What the integers of iq4 types stand for."""
 
-ALL = (F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL, *QUANTISED)
+SIGNED, UNSIGNED = (I8, I16, I32, I64), (U8, U16, U32, U64)
+PLAIN = (F64, F32, F16, BF16, *SIGNED, *UNSIGNED, BOOL, C64, C128, *NARROW, STRING)
+"""What tensors of a graph may hold."""
+ALL = (*PLAIN, SEQUENCE, OPTIONAL, MAP, *QUANTISED)
 BY_NAME = {dtype.name: dtype for dtype in ALL}
