@@ -20,8 +20,12 @@ def models_and_types() -> str:
     rare = [dtype.name.upper() for dtype in SUPPORTED.values() if dtype in RARE]
     kernels = [dtype.name.upper() for dtype in SUPPORTED.values() if dtype not in RARE]
     names = {"FLOAT32": "F32", "FLOAT16": "F16", "BFLOAT16": "BF16"}
+    entries = {True: [], False: []}
+    for entry in CATALOGUE.values():
+        entries[entry.member.endswith(".onnx")].append(f"`{entry.name}` ({entry.summary})")
     rows = {
-        "Models by name": ", ".join(f"`{entry.name}` ({entry.summary})" for entry in CATALOGUE.values()),
+        "Language models by name": ", ".join(entries[False]),
+        "ONNX graphs by name": ", ".join(entries[True]),
         "Architectures, GGUF": ", ".join(GGUF_NAMES),
         "Architectures, Hugging Face folders": ", ".join(NAMES),
         "Weights with kernels": ", ".join(names.get(name, name) for name in kernels),

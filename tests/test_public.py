@@ -12,7 +12,7 @@ from assay import errors
 
 NAMES = {
     "load", "Progress", "LanguageModel", "Completion", "__version__",
-    "Sampling", "Stream", "Timings", "Usage",
+    "DataLoader", "Sampling", "Stream", "Timings", "Usage",
     "AssayError", "ContractError", "EmbeddingModel", "FormatError", "HardwareFault", "KernelBuildError",
     "ModelNotFoundError", "PrecisionOverflow", "RequestError", "SchedulingDeadlock",
 }  # fmt: skip

@@ -25,6 +25,7 @@ from assay.load import Progress, load
 
 TYPE_CHECKING = False  # typing's own takes milliseconds to import
 if TYPE_CHECKING:
+    from assay.formats.loader import DataLoader
     from assay.llm.answer import Completion, Timings, Usage
     from assay.llm.embedding_model import EmbeddingModel
     from assay.llm.language_model import LanguageModel, Stream
@@ -32,14 +33,15 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "AssayError", "Completion", "ContractError", "EmbeddingModel", "FormatError", "HardwareFault",
-    "KernelBuildError", "LanguageModel", "ModelNotFoundError", "PrecisionOverflow", "Progress",
-    "RequestError", "Sampling", "SchedulingDeadlock", "Stream", "Timings", "Usage", "__version__",
-    "load",
+    "AssayError", "Completion", "ContractError", "DataLoader", "EmbeddingModel", "FormatError",
+    "HardwareFault", "KernelBuildError", "LanguageModel", "ModelNotFoundError", "PrecisionOverflow",
+    "Progress", "RequestError", "Sampling", "SchedulingDeadlock", "Stream", "Timings", "Usage",
+    "__version__", "load",
 ]  # fmt: skip
 
 _LATE = {
     "Completion": "assay.llm.answer",
+    "DataLoader": "assay.formats.loader",
     "EmbeddingModel": "assay.llm.embedding_model",
     "LanguageModel": "assay.llm.language_model",
     "Sampling": "assay.llm.request",

@@ -6,7 +6,11 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 import tomllib
+from pathlib import Path
+
+import numpy as np
 
 from assay.cli.dispatch import COMMANDS
 from houserules.sources import REPOSITORY
@@ -61,10 +65,16 @@ def test_every_command_is_named() -> None:
 
 
 def test_the_python_example_uses_what_there_is(smollm2) -> None:
-    (example,) = blocks("python")
+    example = blocks("python")[0]
     names = set(re.findall(r"\blm\.(\w+)\(", example))
     assert names == {"generate", "stream", "generate_batch", "logits"}
     assert all(callable(getattr(smollm2, name)) for name in names)
+
+
+def test_the_example_of_records_runs(tmp_path: Path) -> None:
+    np.save(tmp_path / "train.npy", np.zeros((1024, 2)))
+    code = f"import assay\n{blocks('python')[1]}\nassert saved == loader.position and saved['epoch'] == 1"
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
 
 
 def test_links_lead_somewhere() -> None:
