@@ -115,11 +115,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
                 "range(0, k, DEPTH):",
                 "range(0, k - 1, DEPTH - 1):",
             ),
-            (
-                "kernels/ftile.py",
-                'builder.icmp_signed("!=", first, I64(0))',
-                'builder.icmp_signed("==", first, I64(0))',
-            ),
+            ("kernels/ftile.py", "made.chosen(first, sums, more)", "made.chosen(first, more, sums)"),
         ),
     ),
     (

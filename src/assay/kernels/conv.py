@@ -1,0 +1,212 @@
+"""Convolutions of 1 to 3 dimensions as matrix products: y[filter, pixel] = w[filter, K] · columns[K,
+pixel].
+
+K goes over blocks of 16 channels, then taps, then the channels of the block, and every output element is
+one chain of fma in that order from zero, to which the bias is added at the end (numerics.md, rule 10). A
+tap in the padding is a tap of zero. Integers wrap.
+
+A tap is an offset: output pixel (z, y, x) of a grid reads x at (z, y, x) · steps + offset. So a transposed
+convolution is a few of these, one for each remainder of the output's place by the strides: conv_sizes.py.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+
+from assay.kernels import ftile
+from assay.kernels.conv_sizes import CHANNELS, RUN
+from assay.kernels.matmul import movers
+from assay.kernels.panels import DEPTH, PANEL
+from assay.kernels.share import take
+from assay.simd.device import device
+from assay.simd.emit import F32, F64, I32
+from assay.simd.memory import get_i64, load, load_between, store_row, words
+from assay.simd.vector import evens
+
+TABLE = 8 * (1 + 26)
+"""Where the taps' offsets begin among the words."""
+
+
+def _packed(size: int):
+    """The function that puts x's numbers for one panel of pixels and some steps of K into to[steps, 32]."""
+    get, put = movers(size)
+    row = size * PANEL
+
+    @device
+    def line(source, low, high, count, step, to, room):
+        """`count` pixels of a row, `step` apart in x, zeros where they aren't low ≤ i < high. As many as
+        `room` may be written.
+        """
+        if size == 4 and step <= 2:
+            for i in range(0, count, 16):
+                at, first, end = source + 4 * step * i, low - i, high - i
+                if step == 2:
+                    second = load_between(at + 64, 2 * first - 16, 2 * end - 17)
+                    value = evens(load_between(at, 2 * first, 2 * end - 1), second)
+                elif first <= 0 and end >= 16:
+                    value = load(at)
+                else:
+                    value = load_between(at, first, end)
+                store_row(to, i, room, value)
+        else:
+            for i in range(count):
+                put(to + size * i, get(source + size * step * i) if low <= i < high else 0)
+
+    @device
+    def pack(args, x, channels, taps, extent, grid, steps, pixel, left, begin, end, to):
+        (d, h, w), (gh, gw), (sz, sy, sx) = extent, grid, steps
+        k = begin
+        while k < end:
+            block = k // (CHANNELS * taps)
+            width = min(CHANNELS, channels - CHANNELS * block)
+            tap, channel = divmod(k - CHANNELS * taps * block, width)
+            run = min(width - channel, end - k)
+            offset = args + TABLE + 24 * tap
+            oz, oy, ox = get_i64(offset), get_i64(offset + 8), get_i64(offset + 16)
+            plane = x + size * d * h * w * (CHANNELS * block + channel)
+            z, y, column = pixel // (gh * gw), pixel // gw % gh, pixel % gw
+            done = 0
+            while done < left:
+                count = min(gw - column, left - done)
+                iz, iy, ix = sz * z + oz, sy * y + oy, sx * column + ox
+                low, high = 0, 0
+                if 0 <= iz < d and 0 <= iy < h:
+                    low = 0 if ix >= 0 else -(ix // sx)
+                    high = count if ix + sx * (count - 1) < w else (w - ix + sx - 1) // sx
+                source = plane + size * ((iz * h + iy) * w + ix)
+                target = to + row * (k - begin) + size * done
+                for i in range(run):
+                    line(source + size * d * h * w * i, low, high, count, sx, target + row * i, PANEL - done)
+                done += count
+                column, y = 0, y + 1
+                if y == gh:
+                    y, z = 0, z + 1
+            k += run
+
+    return pack
+
+
+def _convolution(kind: ir.Type):
+    size, tall, columns = ftile.size_of(kind), ftile.tall(), 2 * ftile.register(kind)
+    narrow = columns // 2
+    one, many, thin = (
+        ftile.chained(rows, width, kind) for rows, width in ((1, PANEL), (tall, columns), (tall, narrow))
+    )
+    get, put = movers(size)
+    pack, row = _packed(size), size * PANEL
+
+    @device
+    def multiply(w, k, panel, steps, left, rows, y, stride, first, bias):
+        """Some steps of K for a panel, of which y holds all columns: w is in rows of k."""
+        if rows == 1:
+            one(w, 0, panel, row, steps, y, 0, 1, first, bias)
+            return
+        for column in range(0, left, columns):
+            for start in range(0, rows, tall):
+                number = bias + size * start if bias else 0
+                a, b, to = w + size * k * start, panel + size * column, y + stride * start + size * column
+                if left - column <= narrow:
+                    thin(a, size * k, b, row, steps, to, stride, rows - start, first, number)
+                else:
+                    many(a, size * k, b, row, steps, to, stride, rows - start, first, number)
+
+    @device
+    def scatter(edge, y, plane, grid, apart, pixel, left, rows, filled, bias):
+        """A panel's results, or the bias alone where there are none, to their places in y."""
+        (gh, gw), (yz, yy, yx) = grid, apart
+        for column in range(left):
+            p = pixel + column
+            place = y + size * (yz * (p // (gh * gw)) + yy * (p // gw % gh) + yx * (p % gw))
+            for i in range(rows):
+                value = 0
+                if filled:
+                    value = get(edge + row * i + size * column)
+                elif bias:
+                    value = get(bias + size * i)
+                put(place + size * plane * i, value)
+
+    def kernel(args, tid, nthreads):
+        """(x, w, bias or 0, y, scratch, its stride, batch, groups, channels and filters of a group, D, H, W
+        of x, of the grid, steps, where w and y begin, y's strides from filter to filter and along the grid,
+        taps, then each tap's offset): w as `arrange` makes it; x is dense; strides are in elements.
+        """
+        (
+            x, w, bias, y, scratch, own, batch, groups, channels, filters, d, h, iw, gd, gh, gw, sz, sy, sx,
+            w_start, y_start, plane, yz, yy, yx, taps,
+        ) = words(args, 26)  # fmt: skip
+        scratch += own * tid
+        edge = scratch + row * DEPTH * RUN
+        pixels, k, units = gd * gh * gw, channels * taps, batch * groups
+        panels = (pixels + PANEL - 1) // PANEL
+        dense = k > 0 and yx == 1 and yy == gw and yz == gh * gw
+        most = max(1, min(RUN if dense else 1, units * panels // (4 * nthreads)))
+        runs = (panels + most - 1) // most
+        # Where there are few pixels, the filters are shared too.
+        tiles = (filters + tall - 1) // tall
+        share = (tiles + nthreads - 1) // nthreads if units * runs < 2 * nthreads else tiles
+        parts = (tiles + share - 1) // share
+        item = take(args)
+        while item < units * runs * parts:
+            unit, start = item // (runs * parts), tall * share * (item % parts)
+            group, rows = unit % groups, min(tall * share, filters - start)
+            begin = most * (item // parts % runs)
+            end = min(begin + most, panels)
+            source = x + size * channels * d * h * iw * unit
+            weights = w + size * (w_start + k * (filters * group + start))
+            numbers = bias + size * (filters * group + start) if bias else 0
+            output = y + size * (y_start + plane * (filters * unit + start))
+            for depth in range(0, k, DEPTH):
+                steps, first = min(DEPTH, k - depth), np.int64(depth == 0)
+                number = numbers if depth + steps == k else 0
+                for panel in range(begin, end):
+                    to = scratch + row * DEPTH * (panel - begin)
+                    left = min(PANEL, pixels - PANEL * panel)
+                    pack(
+                        args, source, channels, taps, (d, h, iw), (gh, gw), (sz, sy, sx), PANEL * panel, left,
+                        depth, depth + steps, to,
+                    )  # fmt: skip
+                for panel in range(begin, end):
+                    at = scratch + row * DEPTH * (panel - begin)
+                    left = min(PANEL, pixels - PANEL * panel)
+                    target, stride = output + row * panel, size * plane
+                    if left < PANEL or not dense:
+                        target, stride = edge, row
+                    multiply(weights + size * depth, k, at, steps, left, rows, target, stride, first, number)
+            left = min(PANEL, pixels - PANEL * (end - 1))
+            if left < PANEL or not dense:
+                pixel = PANEL * (end - 1)
+                scatter(edge, output, plane, (gh, gw), (yz, yy, yx), pixel, left, rows, k > 0, numbers)
+            item = take(args)
+
+    return kernel
+
+
+float32, float64, int32 = map(_convolution, (F32, F64, I32))
+
+
+def _arranged(size: int):
+    get, put = movers(size)
+
+    def kernel(args, tid, nthreads):
+        """(w, arranged, where it begins there, groups, filters and channels of a group, w's strides from
+        group to group, filter to filter and channel to channel, taps, then each tap's place in w): w in
+        rows of K.
+        """
+        w, to, begin, groups, filters, channels, apart, filter_stride, stride, taps = words(args, 10)
+        line = take(args)
+        while line < groups * filters:
+            source = w + size * (apart * (line // filters) + filter_stride * (line % filters))
+            target = to + size * (begin + channels * taps * line)
+            for channel in range(channels):
+                block = CHANNELS * (channel // CHANNELS)
+                width = min(CHANNELS, channels - block)
+                for tap in range(taps):
+                    value = get(source + size * (stride * channel + get_i64(args + 88 + 8 * tap)))
+                    put(target + size * (block * taps + width * tap + channel - block), value)
+            line = take(args)
+
+    return kernel
+
+
+arrange32, arrange64 = _arranged(4), _arranged(8)
