@@ -22,7 +22,7 @@ class ValueType:
     """An element type and a shape, each dimension an integer or an expression over symbols.
 
     The shape of a value whose rank isn't known is `(ANY,)`. A sequence, an optional value or a map has no
-    shape and says what it holds as its `element`.
+    shape and says what it holds as its `element`; a map's is its key's dtype, whose element is the value's.
     """
 
     dtype: DType
@@ -187,6 +187,19 @@ class Graph:
                 line += body.length
             nodes.append(replace(node, attributes=attributes, line=own))
         return replace(self, functions=tuple(functions), nodes=tuple(nodes))
+
+    def renamed(self, names: Mapping[str, str]) -> Graph:
+        """The same graph where values of the graphs around it go by other names."""
+        names = {name: names[name] for name in self.captures if names.get(name, name) != name}
+        if not names:
+            return self
+        nodes = []
+        for node in self.nodes:
+            bodies = {key: body.renamed(names) for key, body in node.bodies}
+            inputs = tuple(names.get(name, name) for name in node.inputs)
+            nodes.append(replace(node, inputs=inputs, attributes={**node.attributes, **bodies}))
+        outputs = tuple(names.get(name, name) for name in self.outputs)
+        return replace(self, nodes=tuple(nodes), outputs=outputs)
 
     @cached_property
     def length(self) -> int:

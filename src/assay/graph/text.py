@@ -131,8 +131,7 @@ class Cursor:
         dtype = BY_NAME.get(self.take(PLAIN) or "")
         if dtype is None:
             raise self.error(f"a dtype: {', '.join(BY_NAME)}", position)
-        if dtype.kind == "container":
-            self.expect("(")
+        if self.accept("("):
             element = self.type()
             self.expect(")")
             return ValueType(dtype, (), element)

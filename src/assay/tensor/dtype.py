@@ -84,12 +84,12 @@ SEQUENCE, OPTIONAL, MAP = (DType(name, 1, 8, "container") for name in ("sequence
 NARROW = tuple(
     DType(name, 1, 1, "narrow")
     for name in (
-        "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "float8e8m0", "float4e2m1",
-        "int4", "uint4", "int2", "uint2",
+        "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "float8e8m0", "float6e2m3",
+        "float6e3m2", "float4e2m1", "int4", "uint4", "int2", "uint2",
     )
 )  # fmt: skip
 """Numbers of 8 bits and fewer, each in a byte of its own (files may pack them)."""
-F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, F4E2M1, I4, U4, I2, U2 = NARROW
+F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, F6E2M3, F6E3M2, F4E2M1, I4, U4, I2, U2 = NARROW
 
 
 def _blocks(name: str, block: int, integers: tuple[Bits, ...], **fields: str) -> DType:

@@ -1,0 +1,64 @@
+"""Operators that run by the function that the standard gives for them."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from assay.formats.onnx_file import function
+from assay.graph.graph import Graph, Literal, Node, ValueType
+from assay.ops.standard.schema import DEFAULT, newest, spelled, split_name
+from assay.ops.standard.site import Site
+from assay.tensor.narrow import outside
+
+
+def function_of(site: Site) -> Graph | None:
+    """The function by which a node runs; None where kernels do, or a reference."""
+    if not site.definition.expand or site.definition.native:
+        return None
+    kinds = tuple(site.types)
+    return _body(site.node.op, site.node, kinds)
+
+
+def _body(op: str, node: Node, kinds: tuple[ValueType | None, ...]) -> Graph:
+    import onnx
+    from onnx import defs, helper, numpy_helper
+
+    domain, plain = split_name(op)
+    version = newest(domain)
+    schema: Any = defs.get_schema(plain, version, "" if domain == DEFAULT else domain)
+    if schema.has_function:
+        return _plain(op, schema.since_version)
+    attributes: dict[str, Any] = {
+        key: numpy_helper.from_array(outside(value.array(), value.dtype))
+        if isinstance(value, Literal)
+        else value
+        for key, value in node.attributes.items()
+    }
+    proto = helper.make_node(plain, node.inputs, node.outputs, node.name, domain=schema.domain, **attributes)
+    types = [
+        helper.make_tensor_type_proto(
+            _code(kind), [d.constant if d.constant is not None else str(d) for d in kind.shape]
+        ).SerializeToString()
+        if kind
+        else onnx.TypeProto().SerializeToString()
+        for kind in kinds
+    ]
+    made = schema.get_context_dependent_function(proto.SerializeToString(), types)
+    return function(onnx.FunctionProto.FromString(made), {DEFAULT: version, domain: version})
+
+
+@lru_cache(maxsize=256)
+def _plain(op: str, version: int) -> Graph:
+    from onnx import defs
+
+    domain, plain = split_name(op)
+    schema: Any = defs.get_schema(plain, version, "" if domain == DEFAULT else domain)
+    return function(schema.function_body, {})
+
+
+def _code(kind: ValueType) -> int:
+    import onnx
+
+    name = spelled(kind)[len("tensor(") : -1].upper()
+    return int(onnx.TensorProto.DataType.Value(name))

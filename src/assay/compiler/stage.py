@@ -1,0 +1,262 @@
+"""One stage of an ONNX graph at given sizes: what runs as one tape, what the host does after it, and what is
+left, which waits for sizes that only data decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from math import prod
+
+from assay.compiler.barriers import Touched, barriers
+from assay.compiler.place import Interval, place
+from assay.compiler.plan import Launch, Plan
+from assay.graph.graph import Graph, Node, ValueType
+from assay.kernels.sizes import CHAIN_SCRATCH, REGISTERS
+from assay.ops import chain
+from assay.ops.operator import Code
+from assay.ops.standard.emit import Call, Emitter
+from assay.ops.standard.infer import Inference
+from assay.ops.standard.schema import newest, split_name
+from assay.ops.standard.site import Array, Site
+
+PASSES = ("fold", "dead", "fuse", "share")
+"""What may be switched off: values known ahead aren't computed; nor what nobody reads; elementwise
+neighbours become one kernel; values that don't live at the same time share memory.
+"""
+LONGEST = 16
+"""Operations of a chain."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """`calls` run as one tape, after those of `setup`, which make constants and run once. Then each of `hosts`
+    runs, and `rest` on what there is then. `constants` are known values that are read, `aliases` values that
+    are another one's memory, `types` all values' types.
+    """
+
+    calls: tuple[Call, ...]
+    setup: tuple[Call, ...]
+    temporaries: Mapping[str, int]
+    hosts: tuple[Site, ...]
+    rest: Graph | None
+    constants: Mapping[str, Array]
+    aliases: Mapping[str, str]
+    types: Mapping[str, ValueType]
+    launched: tuple[tuple[Site, ...], ...] = ()
+    """The nodes of each call."""
+    kept: tuple[str, ...] = ()
+    """The values that are wanted of the calls: outputs, and what hosts and the rest read."""
+
+    def base(self, name: str) -> str:
+        """The value whose memory a value is."""
+        while name in self.aliases:
+            name = self.aliases[name]
+        return name
+
+
+def stage(inference: Inference, outputs: Sequence[str], off: Set[str] = frozenset()) -> Stage:
+    """The first stage of a graph whose inputs' sizes are known."""
+    return _Stager(inference, outputs, off).stage()
+
+
+class _Stager:
+    def __init__(self, inference: Inference, outputs: Sequence[str], off: Set[str]) -> None:
+        self.inference = inference
+        self.outputs = tuple(inference.names.get(name, name) for name in outputs)
+        self.off = off
+        self.types = {name: kind for name, kind in inference.types.items() if kind}
+        self.known = {} if "fold" in off else dict(inference.values)
+        self.known |= inference.constants
+
+    def stage(self) -> Stage:
+        live = self._live()
+        native, hosts, rest = self._parted(live)
+        wanted = self._wanted(hosts, rest)
+        aliases = {site.node.outputs[0]: site.node.inputs[0] for site in native if site.definition.view}
+        calls, launched, temporaries = self._calls(
+            [s for s in native if not s.definition.view], aliases, wanted
+        )
+        setup = tuple(call for call in calls if call.once)
+        read = {name for call in calls for name in call.reads} | set(wanted)
+        read |= {aliases[name] for name in read if name in aliases}
+        while more := {aliases[name] for name in read if name in aliases} - read:
+            read |= more
+        constants = {name: self.known[name] for name in sorted(read) if name in self.known}
+        pairs = [pair for pair in zip(calls, launched, strict=True) if not pair[0].once]
+        return Stage(
+            tuple(call for call, _ in pairs),
+            setup,
+            temporaries,
+            tuple(hosts),
+            self._rest(rest, hosts) if rest else None,
+            constants,
+            aliases,
+            self.types,
+            tuple(sites for _, sites in pairs),
+            tuple(wanted),
+        )
+
+    def _live(self) -> list[Site]:
+        """The nodes whose outputs somebody needs and nobody knows."""
+        needed = set(self.outputs)
+        live: list[Site] = []
+        for site in reversed(self.inference.sites):
+            made = [name for name in site.node.outputs if name]
+            known = all(name in self.known for name in made)
+            if (needed.intersection(made) or "dead" in self.off) and not known:
+                live.append(site)
+                needed.update(_reads(site.node))
+        return live[::-1]
+
+    def _parted(self, live: Sequence[Site]) -> tuple[list[Site], list[Site], list[Site]]:
+        """Nodes that run as kernels, nodes that the host runs after them, and those behind these."""
+        native, hosts, rest = list[Site](), list[Site](), list[Site]()
+        late: set[str] = set()
+        for site in live:
+            if late.intersection(_reads(site.node)):
+                rest.append(site)
+            elif runs_natively(site):
+                native.append(site)
+                continue
+            else:
+                hosts.append(site)
+            late.update(site.node.outputs)
+        return native, hosts, rest
+
+    def _wanted(self, hosts: Sequence[Site], rest: Sequence[Site]) -> list[str]:
+        made = {name for site in (*hosts, *rest) for name in site.node.outputs}
+        read = [name for site in (*hosts, *rest) for name in _reads(site.node)]
+        return [name for name in dict.fromkeys((*self.outputs, *read)) if name and name not in made]
+
+    def _rest(self, rest: Sequence[Site], hosts: Sequence[Site]) -> Graph:
+        """What is left as a graph, whose inputs are the values that there will be."""
+        made = {name for site in rest for name in site.node.outputs}
+        read = dict.fromkeys(name for site in rest for name in _reads(site.node))
+        read |= dict.fromkeys(self.outputs)
+        inputs = tuple(name for name in read if name not in made and name not in self.known)
+        weights = tuple(name for name in read if name in self.known)
+        types = {name: self.types[name] for name in (*inputs, *weights) if name in self.types}
+        nodes = tuple(site.node for site in rest)
+        domains = dict.fromkeys(split_name(node.op)[0] for node in nodes)
+        opsets = {**self.inference.opsets, **{domain: newest(domain) for domain in domains if newest(domain)}}
+        return Graph(self.inference.graph.name, inputs, weights, (), nodes, self.outputs, types, opsets)
+
+    def _calls(
+        self, sites: Sequence[Site], aliases: Mapping[str, str], wanted: Sequence[str]
+    ) -> tuple[list[Call], list[tuple[Site, ...]], dict[str, int]]:
+        constants = set(self.known) | set(self.inference.graph.weights)
+        calls: list[Call] = []
+        launched: list[tuple[Site, ...]] = []
+        temporaries: dict[str, int] = {}
+        uses: dict[str, int] = dict.fromkeys(wanted, 2)
+        for site in self.inference.sites:
+            for name in _reads(site.node):
+                uses[name] = uses.get(name, 0) + 1
+        for group in self._groups(sites, uses, aliases):
+            for output, source in aliases.items():
+                if source in constants:
+                    constants.add(output)
+            if group[0].definition.pointwise:
+                own = [_chain(group, constants)]
+            else:
+                emitter = Emitter(group[0], constants)
+                assert group[0].definition.lower
+                group[0].definition.lower(group[0], emitter)
+                own = emitter.calls
+                temporaries |= emitter.temporaries
+            for call in own:
+                if call.once:
+                    constants.update(call.writes)
+                calls.append(call)
+                launched.append(tuple(group))
+        return calls, launched, temporaries
+
+    def _groups(
+        self, sites: Sequence[Site], uses: Mapping[str, int], aliases: Mapping[str, str]
+    ) -> list[list[Site]]:
+        """Nodes in order, elementwise neighbours that become one kernel together."""
+        groups: list[list[Site]] = []
+        for site in sites:
+            if groups and "fuse" not in self.off and _continues(groups[-1], site, uses):
+                groups[-1].append(site)
+            else:
+                groups.append([site])
+        return groups
+
+
+def runs_natively(site: Site) -> bool:
+    """Whether kernels make the outputs: there are some for it, and all sizes are known."""
+    if not site.definition.native:
+        return False
+    kinds = [kind for kind in (*site.types, *site.outputs) if kind]
+    whole = len(site.outputs) == len(site.node.outputs) and None not in site.outputs
+    return whole and all(
+        kind.sizes is not None and kind.dtype.kind not in ("string", "container") for kind in kinds
+    )
+
+
+def _reads(node: Node) -> list[str]:
+    return [name for name in (*node.inputs, *(n for _, body in node.bodies for n in body.captures)) if name]
+
+
+def _continues(group: Sequence[Site], site: Site, uses: Mapping[str, int]) -> bool:
+    last = group[-1]
+    if not (last.definition.pointwise and site.definition.pointwise) or len(group) >= LONGEST:
+        return False
+    result = last.node.outputs[0]
+    if uses.get(result) != 1 or result not in site.node.inputs or site.out() != last.out():
+        return False
+    links = [each.definition.pointwise(each) for each in (*group, site)]  # type: ignore[misc]
+    return len(chain.sources(links)) < REGISTERS - 2
+
+
+def _chain(group: Sequence[Site], constants: Set[str]) -> Call:
+    links = [site.definition.pointwise(site) for site in group]  # type: ignore[misc]
+    shape = group[0].out()
+    rows = shape[0] if shape else 1
+    words = chain.arguments(rows, prod(shape[1:]), links)
+    reads = tuple(operand.name for operand in chain.sources(links))
+    once = all(name in constants for name in reads)
+    return Call(chain.KERNEL, words, reads, (links[-1].makes.name,), CHAIN_SCRATCH, once)
+
+
+def plan(found: Stage, graph: Graph, own: Set[str], gap: int = 0, share: bool = True) -> Plan:
+    """Launches and memory of a stage. `own` are values that lie outside the arena."""
+    touched = [
+        Touched(dict.fromkeys(map(found.base, call.reads)), dict.fromkeys(map(found.base, call.writes)))
+        for call in found.calls
+    ]
+    waits = barriers(touched, {})
+    launches = tuple(
+        Launch(call.kernel, call.arguments, (), None, touch, call.scratch, wait)
+        for call, touch, wait in zip(found.calls, touched, waits, strict=True)
+    )
+    begin: dict[str, int] = {}
+    end: dict[str, int] = {}
+    phase = 0
+    for launch in launches:
+        phase += launch.barrier
+        for name in launch.touched.writes:
+            begin.setdefault(name, phase)
+        end |= dict.fromkeys((*launch.touched.reads, *launch.touched.writes), phase)
+    last = phase + 1
+    end |= dict.fromkeys(map(found.base, found.kept), last)
+    sizes = {name: nbytes_of(found, name) for name in begin if name not in own}
+    lives = [
+        Interval(n, begin[n] if share else 0, end[n] if share else last, size) for n, size in sizes.items()
+    ]
+    offsets, arena = place(lives, gap)
+    scratch = max((launch.scratch for launch in launches), default=0)
+    return Plan(graph, {}, launches, offsets, {}, arena, -(-scratch // 64) * 64)
+
+
+def nbytes_of(found: Stage, name: str) -> int:
+    """Bytes of a value or a temporary."""
+    return found.temporaries[name] if name in found.temporaries else found.types[name].nbytes({})
+
+
+def kernels(calls: Sequence[Call]) -> list[str]:
+    """The kernels that calls need, block functions too."""
+    codes = (word.kernel for call in calls for word in call.arguments if isinstance(word, Code))
+    return list(dict.fromkeys([*(call.kernel for call in calls), *codes]))

@@ -1,0 +1,513 @@
+"""A graph gone through once: every node in its newest meaning, held against its contract, with the types and
+the known values that follow; or all that is wrong.
+
+With symbols in the inputs' shapes this is the check of a file; with sizes in their place, and the values of
+inputs that shapes depend on, it is what a plan is made of.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from assay.errors import AssayError, near
+from assay.graph.dim import Dim
+from assay.graph.graph import AttributeValue, Graph, Literal, Node, Reference, ValueType
+from assay.graph.text import quote
+from assay.ops.standard import contract, registry, schema, versions
+from assay.ops.standard.definition import Definition, outputs_of
+from assay.ops.standard.schema import Schema
+from assay.ops.standard.site import Array, Made, Problem, Shape, Site, violation
+from assay.ops.standard.violation import Violation
+from assay.tensor.dtype import DType
+from assay.tensor.narrow import dtype_of
+
+FOLDED = 1 << 16
+"""The most elements of a value that is computed while types are inferred."""
+DEEPEST = 32
+"""Functions and graphs inside each other."""
+
+
+Expand = Callable[[Site], Graph | None]
+
+
+class Inference:
+    """The walk over one graph. `sites` are its nodes as they are to run, in order, with unique names of
+    values; functions, and branches that are known to be taken, in line.
+
+    `types` has each value's type, None where an earlier violation leaves it open; `values` those that are
+    known; `constants` those that rewriting added. `errors` are the violations.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        types: Mapping[str, ValueType],
+        values: Mapping[str, Array],
+        outer: Inference | None = None,
+        *,
+        trusted: bool = False,
+        expand: Expand = lambda site: None,
+    ) -> None:
+        """`types` and `values` of the graph's own sources; `outer` is the walk that met it in a node. With
+        `trusted`, nodes are in their newest meaning already, and were held against their schemas before.
+        `expand` gives the function by which a node is to be run, or None.
+        """
+        self.expand = expand
+        self.graph = graph
+        self.trusted = trusted
+        self.types: dict[str, ValueType | None] = dict(outer.types) if outer else {}
+        self.values: dict[str, Array] = dict(outer.values) if outer else {}
+        self.types |= {name: graph.types.get(name) for _, name in graph.sources()} | dict(types)
+        self.values |= values
+        self.constants: dict[str, Array] = {}
+        self.makers: dict[str, Site] = dict(outer.makers) if outer else {}
+        self.sites: list[Site] = []
+        self.errors: list[Violation] = []
+        self.opsets: Mapping[str, int] = graph.opsets or (outer.opsets if outer else {})
+        own = {each.name: each for each in graph.functions}
+        self.functions: Mapping[str, Graph] = outer.functions if outer else own
+        self.depth: int = outer.depth + 1 if outer else 0
+        self.names: dict[str, str] = {}
+        """The graph's names of values that go by others here."""
+        self._later = {name: node for node in graph.nodes for name in node.outputs if name}
+        self._made: dict[str, Node] = {}
+
+    def run(self) -> Inference:
+        """Go through all nodes."""
+        for kind, name in self.graph.sources():
+            self._once(name, Node(kind, (), (name,)))
+        self._nodes(self.graph, self.graph.nodes)
+        for name in self.graph.outputs:
+            self._read(name, Node("output", (name,), ()))
+        return self
+
+    def known(self, name: str) -> ValueType | None:
+        """The type of one of the graph's values."""
+        return self.types.get(self.names.get(name, name))
+
+    # Nodes as written
+
+    def _nodes(self, graph: Graph, nodes: Sequence[Node]) -> None:
+        for node in nodes:
+            if self.trusted:
+                self.infer(node, node)
+            else:
+                self._node(graph, node)
+
+    def _node(self, graph: Graph, node: Node) -> None:
+        before = len(self.errors)
+        for name in dict.fromkeys(node.inputs):
+            self._read(name, node)
+        domain, _ = schema.split_name(node.op)
+        if node.op in self.functions:
+            self._function(node, self.functions[node.op])
+        else:
+            written = self._schema(node, domain)
+            broken = written is None or self._breaks(node, written)
+            if broken or len(self.errors) > before:
+                self._poison(node)
+            else:
+                assert written is not None
+                self._apply(node, written)
+        self._declared(graph, node)
+        for name in filter(None, node.outputs):
+            self._once(name, node)
+
+    def _schema(self, node: Node, domain: str) -> Schema | None:
+        """The version that the node is written for; a violation where there is none."""
+        own = registry.find(node.op)
+        if own and own.given:
+            return own.given
+        opset = self.opsets.get(domain)
+        if opset is None:
+            want = f"an opset of {domain} among the imports"
+            self._tell(
+                node, "operator of a domain that isn't imported", want, ", ".join(self.opsets) or "none"
+            )
+            return None
+        found = schema.schema(node.op, opset)
+        if found is None or found.deprecated:
+            want, got = f"an operator of {domain} {opset}", quote(node.op)
+            later = schema.schema(node.op, schema.newest(domain))
+            hint = f"it came with version {later.version}" if later else near(node.op, schema.names())
+            self._tell(node, "unknown operator", want, got, hint or "register it, or give it as a function")
+            return None
+        return found
+
+    def _breaks(self, node: Node, written: Schema) -> bool:
+        """Hold a node against the schema of its own version."""
+        kinds = [self.known(name) if name else None for name in node.inputs]
+        problems = [*contract.arity(node, written), *contract.attributes(node, written)]
+        problems += contract.dtypes(node, written, kinds)
+        for problem in problems:
+            port = written.port(written.inputs, problem.input) if problem.input >= 0 else None
+            what = f"input {port.name}: " if port else ""
+            name = node.inputs[problem.input] if 0 <= problem.input < len(node.inputs) else ""
+            self._tell(node, what + problem.rule, problem.want, problem.got, problem.hint, name)
+        return bool(problems)
+
+    def _apply(self, node: Node, written: Schema) -> None:
+        """Rewrite a node, its values by the names that they have here, to the newest meaning; infer that."""
+        renamed = replace(
+            node,
+            inputs=tuple(map(self._own, node.inputs)),
+            outputs=tuple(map(self._own, node.outputs)),
+            attributes={**node.attributes, **{key: self._body_here(body) for key, body in node.bodies}},
+        )
+        try:
+            nodes = versions.upgrade(renamed, written.version, _Context(self))
+        except AssayError as error:
+            self._tell(node, error.rule, error.want, error.got, error.hint)
+            self._poison(node)
+            return
+        for each in nodes:
+            self.infer(each, node)
+
+    # Nodes in their newest meaning
+
+    def infer(self, node: Node, written: Node) -> None:
+        """Hold a node in its newest meaning against the contract, and define its outputs."""
+        if node.op == "Constant":
+            self.constant(node.outputs[0], constant_of(node))
+            return
+        definition = registry.find(node.op)
+        if definition is None:
+            self._tell(written, "operator not implemented", "one of `assay contract`", quote(node.op))
+            self._poison(node)
+            return
+        taken = self._branch(node)
+        if taken is not None:
+            self._inline(node, taken)
+            return
+        kinds = [self.types.get(name) if name else None for name in node.inputs]
+        if any(kind is None for name, kind in zip(node.inputs, kinds, strict=True) if name):
+            self._poison(node, consequence=True)
+            return
+        values = [self.values.get(name) for name in node.inputs]
+        site = Site(node, definition, kinds, values, contract.filled(node, definition.schema))
+        site.infer_body = lambda attribute, types: self._body(node, attribute, types)
+        made = self._ruled(site)
+        for problem in site.problems:
+            self._refuse(written, site, problem)
+        if site.problems:
+            self._poison(node)
+            return
+        site.outputs = contract.outputs(site, made)
+        function = self.expand(site)
+        if function is None:
+            self._define(site)
+        else:
+            self._function(node, function)
+
+    def constant(self, name: str, value: Array) -> str:
+        """Define a constant."""
+        dtype = dtype_of(value.dtype)
+        assert dtype is not None
+        self.types[name] = ValueType.of(dtype, *value.shape)
+        self.constants[name] = value
+        if value.size <= FOLDED:
+            self.values[name] = value
+        return name
+
+    def _ruled(self, site: Site) -> Sequence[Made]:
+        """What the operator's rule says of the outputs."""
+        for problem in contract.ranges(site):
+            site.problems.append(problem)
+        if site.problems:
+            return ()
+        given = [kind for kind in site.types if kind]
+        if not site.definition.unranked and not all(kind.ranked for kind in given):
+            return [None] * len(site.node.outputs)
+        return site.definition.rule(site)
+
+    def _define(self, site: Site) -> None:
+        self._fold(site)
+        self.sites.append(site)
+        for index, (name, kind) in enumerate(zip(site.node.outputs, site.outputs, strict=False)):
+            if name:
+                self.types[name] = kind
+                self.makers[name] = site
+                if index in site.made:
+                    self.values[name] = site.made[index]
+
+    def _fold(self, site: Site) -> None:
+        """The outputs' values, where all inputs are known and NumPy's way is exact."""
+        definition = site.definition
+        whole = [kind.sizes if kind else None for kind in site.outputs]
+        known = all(site.peek(index) is not None for index in range(len(site.types)) if site.has(index))
+        exact = definition.reference and definition.exactness.kind == "bitwise" and not definition.informed
+        if site.made or not (known and exact) or None in whole or not site.types:
+            return
+        if sum(prod(sizes) for sizes in whole if sizes is not None) > FOLDED:
+            return
+        symbolic = any(value is not None and _symbolic(value) for value in site.values)
+        if symbolic and not definition.sizes:
+            return
+        found = compute(definition, site.values, site.attributes)
+        if found is not None:
+            site.made = dict(enumerate(found[: len(site.node.outputs)]))
+
+    # Graphs in nodes
+
+    def _branch(self, node: Node) -> Graph | None:
+        """The branch that an If is known to take."""
+        condition = self.values.get(node.inputs[0]) if node.op == "If" and node.inputs else None
+        if condition is None or condition.size != 1 or _symbolic(condition):
+            return None
+        body = node.attributes["then_branch" if condition.reshape(-1)[0] else "else_branch"]
+        return body if isinstance(body, Graph) else None
+
+    def _inline(self, node: Node, body: Graph) -> None:
+        """A body's nodes in place of the node, whose outputs then are the body's."""
+        names, opsets, trusted = self.names, self.opsets, self.trusted
+        self.names = {**names, **{name: f"{node.outputs[0]}/{name}" for name in _own_names(body)}}
+        self.opsets, self.trusted = body.opsets or opsets, False
+        self._nodes(body, body.nodes)
+        results = list(map(self._own, body.outputs))
+        self.names, self.opsets, self.trusted = names, opsets, trusted
+        self._copies(results, node)
+
+    def _copies(self, results: Sequence[str], node: Node) -> None:
+        """Values under the names of a node's outputs."""
+        for result, output in zip(results, node.outputs, strict=False):
+            if output:
+                self.infer(Node("Identity", (result,), (output,), {}, node.name, node.line), node)
+
+    def _body_here(self, body: Graph) -> Graph:
+        """A body as a node's that may stand in another graph: what it reads goes by the names here."""
+        return replace(body.renamed(self.names), opsets=body.opsets or self.opsets)
+
+    def _body(
+        self, node: Node, attribute: str, types: Sequence[ValueType | None]
+    ) -> tuple[ValueType | None, ...]:
+        """The types that a body's outputs have where its inputs have these."""
+        body = node.attributes[attribute]
+        assert isinstance(body, Graph)
+        given = {name: kind for name, kind in zip(body.inputs, types, strict=False) if kind}
+        inner = Inference(body, given, {}, self).run()
+        self.errors += inner.errors
+        return tuple(inner.known(name) for name in body.outputs)
+
+    def _function(self, node: Node, function: Graph) -> None:
+        if self.depth > DEEPEST:
+            self._tell(
+                node, "functions inside each other", f"at most {DEEPEST}", "more, or one that calls itself"
+            )
+            self._poison(node)
+            return
+        if len(node.inputs) > len(function.inputs) or len(node.outputs) > len(function.outputs):
+            want = f"at most {len(function.inputs)} inputs and {len(function.outputs)} outputs"
+            got = f"{len(node.inputs)} and {len(node.outputs)}"
+            self._tell(node, "wrong number of inputs or outputs", want, got)
+            self._poison(node)
+            return
+        given = {key: value for key, value in function.parameters.items() if value is not None}
+        given |= node.attributes
+        bound = _bound(function.nodes, given)
+        names, opsets, depth, trusted = dict(self.names), self.opsets, self.depth, self.trusted
+        inputs = (*node.inputs, *[""] * (len(function.inputs) - len(node.inputs)))
+        stem = self._own(node.outputs[0])
+        self.names = {name: f"{stem}/{name}" for name in _own_names(function)}
+        self.names |= {
+            formal: names.get(actual, actual) for formal, actual in zip(function.inputs, inputs, strict=True)
+        }
+        self.opsets, self.depth, self.trusted = function.opsets or opsets, depth + 1, False
+        self._nodes(function, bound)
+        results = list(map(self._own, function.outputs))
+        self.names, self.opsets, self.depth, self.trusted = names, opsets, depth, trusted
+        self._copies(results, replace(node, outputs=tuple(map(self._own, node.outputs))))
+
+    # Values by name
+
+    def _own(self, name: str) -> str:
+        return self.names.get(name, name)
+
+    def _read(self, name: str, node: Node) -> None:
+        if not name or self._own(name) in self.types:
+            return
+        if name in self._later:
+            maker = self._later[name]
+            where = f"made by {place_of(maker)}" + (f", line {maker.line}" if maker.line else "")
+            hint = "put the nodes in an order in which they can run; a cycle has none"
+            self._tell(
+                node,
+                "value used before it is made",
+                "a value of the lines above",
+                f"{quote(name)}, {where}",
+                hint,
+                name,
+            )
+        else:
+            hint = near(name, filter(None, self.types)) or "an initialiser, an input or a node is missing"
+            self._tell(node, "value undefined", "a value of the lines above", quote(name), hint, name)
+        self.types[self._own(name)] = None
+
+    def _once(self, name: str, maker: Node) -> None:
+        """A value is defined here."""
+        own = self._own(name)
+        first = self._made.setdefault(own, maker)
+        if first is not maker:
+            got = f"{quote(name)}, made by {place_of(first)}, line {first.line}"
+            self._tell(maker, "value defined twice", "a name of its own", got, name=name)
+
+    def _poison(self, node: Node, consequence: bool = False) -> None:
+        """Leave a node's outputs open."""
+        for name in filter(None, node.outputs):
+            self.types[self._own(name)] = None
+        if consequence and self.errors:
+            self.errors[-1].consequences += 1
+
+    def _declared(self, graph: Graph, node: Node) -> None:
+        """Hold what was inferred of a node's outputs against what the file declares; take on what it adds."""
+        for name in filter(None, node.outputs):
+            own, declared = self._own(name), graph.types.get(name)
+            kind = self.types.get(own)
+            if declared is None or kind is None:
+                continue
+            joined = contract.joined(kind, declared)
+            if joined is None:
+                rule = f"output {quote(name)}: contradicts its declared type"
+                hint = "the declaration, or an input's shape, is wrong"
+                self._tell(node, rule, f"{declared}, as declared", f"{kind}, as inferred", hint, name)
+            else:
+                self.types[own] = joined
+
+    # Violations
+
+    def _tell(
+        self,
+        node: Node,
+        rule: str,
+        want: str,
+        got: str,
+        hint: str = "",
+        name: str = "",
+        dim: Dim | None = None,
+    ) -> None:
+        chain = self._chain(self._own(name), dim) if name else ()
+        self.errors.append(Violation(rule, node, want, got, hint, name, chain))
+
+    def _refuse(self, written: Node, site: Site, problem: Problem) -> None:
+        error = violation(site, problem)
+        name = site.node.inputs[problem.input] if 0 <= problem.input < len(site.node.inputs) else ""
+        hint = error.hint or f"assay contract {site.definition.name}"
+        self._tell(written, error.rule, error.want, error.got, hint, name, problem.dim)
+
+    def _chain(self, name: str, dim: Dim | None) -> tuple[str, ...]:
+        """Where a value, or its dimension, is from: a line for each producer, back to where it came up."""
+        steps: list[str] = []
+        while name and len(steps) < 8:
+            kind, site = self.types.get(name), self.makers.get(name)
+            if site is None:
+                what = "an input" if name in self.graph.inputs else "a weight"
+                steps.append(f"{quote(name)}: {kind or 'unknown'}, {what}")
+                break
+            line = f", line {site.node.line}" if site.node.line else ""
+            steps.append(f"{quote(name)}: {kind or 'unknown'}, made by {place_of(site.node)}{line}")
+            same = [
+                given
+                for given in filter(None, site.node.inputs)
+                if (other := self.types.get(given))
+                and (dim in other.shape if dim else other.dtype == (kind and kind.dtype))
+            ]
+            name = same[0] if same else ""
+        return tuple(steps)
+
+
+class _Context:
+    """What rewriting may ask of the walk; see versions.Context."""
+
+    def __init__(self, inference: Inference) -> None:
+        self._inference = inference
+
+    def constant(self, array: Array) -> str:
+        return self._inference.constant(self.fresh("constant"), array)
+
+    def fresh(self, stem: str) -> str:
+        number = len(self._inference.types)
+        while f"{stem}'{number}" in self._inference.types:
+            number += 1
+        name = f"{stem}'{number}"
+        self._inference.types[name] = None
+        return name
+
+    def shape(self, name: str) -> Shape | None:
+        kind = self._inference.types.get(name)
+        return kind.shape if kind and kind.ranked else None
+
+    def rank(self, name: str) -> int | None:
+        shape = self.shape(name)
+        return None if shape is None else len(shape)
+
+    def dtype(self, name: str) -> DType:
+        kind = self._inference.types[name]
+        assert kind is not None
+        return kind.dtype
+
+    def value(self, name: str) -> Array | None:
+        return self._inference.values.get(name)
+
+
+def compute(
+    definition: Definition, values: Sequence[Array | None], attributes: Mapping[str, AttributeValue]
+) -> tuple[Array, ...] | None:
+    """What the reference makes of known values; None where it can't say, for symbols."""
+    assert definition.reference
+    try:
+        with np.errstate(all="ignore"):
+            found = outputs_of(definition.reference(*values, **attributes))
+            return tuple(np.asarray(each) for each in found)
+    except (ValueError, TypeError, ArithmeticError, IndexError):
+        return None
+
+
+def place_of(node: Node) -> str:
+    """`node "layer/add" (Add)`; a node without a name goes by its first output."""
+    return f"node {json.dumps(node.name or next(iter(node.outputs), ''))} ({node.op})"
+
+
+def constant_of(node: Node) -> Array:
+    """The value of a Constant node."""
+    for key, value in node.attributes.items():
+        if isinstance(value, Literal):
+            from assay.tensor.narrow import outside
+
+            return outside(value.array(), value.dtype)
+        kind = {"f": np.float32, "i": np.int64, "s": object}[key.removeprefix("value_")[0]]
+        return np.array(value, kind)
+    raise ValueError("a Constant without a value")
+
+
+def _symbolic(value: Array) -> bool:
+    return value.dtype == object and any(isinstance(each, Dim) for each in value.flat)
+
+
+def _own_names(graph: Graph) -> list[str]:
+    made = (name for node in graph.nodes for name in node.outputs)
+    return list(dict.fromkeys([*(name for _, name in graph.sources()), *filter(None, made)]))
+
+
+def _bound(nodes: Sequence[Node], given: Mapping[str, AttributeValue]) -> tuple[Node, ...]:
+    """A function's nodes with its attributes' values in place of their names."""
+
+    def value(each: AttributeValue) -> AttributeValue | None:
+        if isinstance(each, Reference):
+            return given.get(each.name)
+        if isinstance(each, Graph):
+            return replace(each, nodes=_bound(each.nodes, given))
+        return each
+
+    return tuple(
+        replace(
+            node,
+            attributes={
+                key: found for key, each in node.attributes.items() if (found := value(each)) is not None
+            },
+        )
+        for node in nodes
+    )

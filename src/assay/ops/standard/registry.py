@@ -1,0 +1,50 @@
+"""All ONNX operators by name: the standard's, and users' own (entry points `assay.operators`)."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+
+from assay.errors import ContractError
+from assay.ops.standard.definition import Definition
+
+FAMILIES = ("pointwise", "shape", "control")
+"""Modules of assay.ops.standard that define operators when they are imported."""
+GROUP = "assay.operators"
+"""The entry points' group; each names a module that calls `define`."""
+
+_definitions: dict[str, Definition] = {}
+
+
+def define(name: str, rule: object, **fields: object) -> Definition:
+    """Register an operator: a name such as `Softmax` or `com.example.Scale`, and the fields of a Definition.
+
+    Raises ContractError when the name is taken.
+    """
+    definition = Definition(name, rule, **fields)  # type: ignore[arg-type]
+    if name in _definitions:
+        got = f"defined already, by {_definitions[name].rule.__module__}"
+        raise ContractError("operator name taken", place=name, want="a name of its own", got=got)
+    _definitions[name] = definition
+    return definition
+
+
+def find(name: str) -> Definition | None:
+    """The operator of that name, or None."""
+    _load()
+    return _definitions.get(name)
+
+
+def all_definitions() -> tuple[Definition, ...]:
+    """Every operator, by name."""
+    _load()
+    return tuple(_definitions[name] for name in sorted(_definitions))
+
+
+@cache
+def _load() -> None:
+    for family in FAMILIES:
+        import_module(f"assay.ops.standard.{family}")
+    for entry in entry_points(group=GROUP):
+        entry.load()

@@ -1,0 +1,110 @@
+"""Nodes that the host runs: in NumPy, by their reference, or by the standard's own evaluator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from assay.errors import ContractError
+from assay.graph.graph import AttributeValue, Literal, ValueType
+from assay.ops.standard.definition import outputs_of
+from assay.ops.standard.infer import place_of
+from assay.ops.standard.schema import DEFAULT, newest, split_name
+from assay.ops.standard.site import Site
+from assay.tensor.dtype import OPTIONAL, SEQUENCE
+from assay.tensor.narrow import dtype_of, outside
+
+if TYPE_CHECKING:
+    from onnx.reference import ReferenceEvaluator
+
+Value = object
+"""A value as callers know it: an array, a list of arrays for a sequence, None for an empty optional, a dict
+for a map.
+"""
+Run = Callable[[Sequence[Value]], list[Value]]
+
+
+def run_node(site: Site, inputs: Sequence[Value], bodies: Mapping[str, Run]) -> tuple[Value, ...]:
+    """The outputs of a node. Raises ContractError where its inputs' values break the contract."""
+    definition = site.definition
+    try:
+        with np.errstate(all="ignore"):
+            if definition.reference is None:
+                return _delegated(site, inputs)
+            more: dict[str, object] = {"bodies": bodies} if bodies else {}
+            more |= {"site": site} if definition.informed else {}
+            found = definition.reference(*inputs, **site.attributes, **more)
+    except (ValueError, TypeError, IndexError, ArithmeticError) as error:
+        rule, want = "the node can't be computed", "inputs that keep its contract"
+        place = f"line {site.node.line} › {place_of(site.node)}" if site.node.line else place_of(site.node)
+        raise ContractError(rule, place=place, want=want, got=f"{error}"[:300]) from error
+    return tuple(_sound(value) for value in outputs_of(found))
+
+
+def _sound(value: Value) -> Value:
+    """A result as callers know it: NumPy's scalars are arrays."""
+    return np.asarray(value) if isinstance(value, np.generic) else value
+
+
+def _delegated(site: Site, inputs: Sequence[Value]) -> tuple[Value, ...]:
+    names = tuple(f"x{index}" if value is not None else "" for index, value in enumerate(inputs))
+    attributes = tuple(site.node.attributes.items())
+    evaluator = _evaluator(site.node.op, names, len(site.node.outputs), attributes)
+    found = evaluator.run(None, {name: value for name, value in zip(names, inputs, strict=True) if name})
+    return tuple(_sound(value) for value in found)
+
+
+@lru_cache(maxsize=256)
+def _evaluator(
+    op: str, names: tuple[str, ...], outputs: int, attributes: tuple[tuple[str, AttributeValue], ...]
+) -> ReferenceEvaluator:
+    """The standard's evaluator for a model of one node."""
+    from onnx import helper
+    from onnx.reference import ReferenceEvaluator
+
+    domain, plain = split_name(op)
+    given: dict[str, Any] = {key: _exported(value) for key, value in attributes}
+    results = [f"y{index}" for index in range(outputs)]
+    domain_name = "" if domain == DEFAULT else domain
+    node = helper.make_node(plain, names, results, domain=domain_name, **given)
+    value = helper.make_value_info
+    empty = helper.make_tensor_type_proto(1, None)
+    graph = helper.make_graph(
+        [node],
+        "node",
+        [value(name, empty) for name in names if name],
+        [value(name, empty) for name in results],
+    )
+    opsets = [helper.make_opsetid(domain_name, newest(domain))]
+    if domain_name:
+        opsets.append(helper.make_opsetid("", newest(DEFAULT)))
+    return ReferenceEvaluator(helper.make_model(graph, opset_imports=opsets))
+
+
+def _exported(value: AttributeValue) -> object:
+    from onnx import numpy_helper
+
+    if isinstance(value, Literal):
+        return numpy_helper.from_array(outside(value.array(), value.dtype))
+    return list(value) if isinstance(value, tuple) else value
+
+
+def type_of(value: Value, declared: ValueType | None = None) -> ValueType:
+    """The type of a value as callers give it; what an empty one would hold is as declared."""
+    if isinstance(value, np.ndarray):
+        dtype = dtype_of(value.dtype)
+        if dtype is None:
+            raise ContractError("unknown element type", want="a type of ONNX", got=str(value.dtype))
+        kind = ValueType.of(dtype, *value.shape)
+        return ValueType(OPTIONAL, (), kind) if declared and declared.dtype is OPTIONAL else kind
+    if isinstance(value, list) and value:
+        kinds = [type_of(each) for each in value]
+        alike = kinds[0] if len(set(kinds)) == 1 else ValueType.of(kinds[0].dtype, "...")
+        kind = ValueType(SEQUENCE, (), alike)
+        return ValueType(OPTIONAL, (), kind) if declared and declared.dtype is OPTIONAL else kind
+    if declared is None:
+        raise ContractError("a value whose type can't be told", want="an array", got=type(value).__name__)
+    return declared

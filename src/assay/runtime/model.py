@@ -1,0 +1,143 @@
+"""A whole-graph model: arrays in, arrays out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.errors import ContractError, near
+from assay.formats.onnx_file import OnnxModel, load_onnx
+from assay.graph.dim import Dim
+from assay.graph.graph import Graph, ValueType
+from assay.graph.text import quote
+from assay.ops.standard.infer import Inference
+from assay.ops.standard.schema import newest, split_name
+from assay.runtime.cpu import Cpu
+from assay.runtime.host import Value, type_of
+from assay.runtime.program import Program, Store
+from assay.tensor.narrow import numpy_of, outside
+
+Array = NDArray[np.generic]
+
+
+class TensorSpec(NamedTuple):
+    """An input or output: its name, element type and shape, each size an integer or a symbol's expression;
+    None where the rank isn't known.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...] | None
+
+
+def analyse(model: OnnxModel) -> Inference:
+    """The walk over a file's graph with symbols for sizes that it leaves open."""
+    weights = {name: outside(array, model.graph.types[name].dtype) for name, array in model.weights.items()}
+    small = {name: array for name, array in weights.items() if array.size <= 1 << 16}
+    return Inference(model.graph, {}, small).run()
+
+
+def running(model: OnnxModel, inference: Inference) -> tuple[Graph, dict[str, Array]]:
+    """The graph as it runs, every node in its newest meaning and functions in line, and its weights."""
+    graph = model.graph
+    nodes = tuple(site.node for site in inference.sites)
+    weights = {name: outside(array, graph.types[name].dtype) for name, array in model.weights.items()}
+    weights |= inference.constants
+    domains = {split_name(node.op)[0] for node in nodes}
+    opsets = {domain: newest(domain) for domain in sorted(domains)} | dict(graph.opsets)
+    types = {name: kind for name in (*graph.inputs, *weights) if (kind := inference.types[name])}
+    outputs = tuple(inference.names.get(name, name) for name in graph.outputs)
+    return Graph(graph.name, graph.inputs, tuple(weights), (), nodes, outputs, types, opsets), weights
+
+
+class Model:
+    """A checked model, ready to run. Not thread-safe: one run at a time."""
+
+    def __init__(self, model: OnnxModel, threads: int, off: Set[str] = frozenset()) -> None:
+        """Raises ContractError with every violation of a contract."""
+        inference = analyse(model)
+        if inference.errors:
+            place = str(model.path or model.graph.name)
+            raise ContractError.together(list(inference.errors)).at(place)
+        self.graph = model.graph
+        self.metadata = model.metadata
+        self.inputs = tuple(_spec(name, inference.known(name)) for name in self.graph.inputs)
+        self.outputs = tuple(_spec(name, inference.known(name)) for name in self.graph.outputs)
+        graph, weights = running(model, inference)
+        self._types = {name: graph.types[name] for name in graph.inputs}
+        self._names = dict(zip(graph.outputs, self.graph.outputs, strict=True))
+        self._program = Program(graph, Store(Cpu(threads)), weights, trusted=True, off=off)
+
+    @staticmethod
+    def load(path: Path, threads: int) -> Model:
+        """The model in a file."""
+        return Model(load_onnx(path), threads)
+
+    def run(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
+        """The outputs by name. Arrays are taken as they are: one of another dtype, or that isn't contiguous,
+        is refused.
+
+        Raises ContractError for inputs that are missing, unknown or don't fit.
+        """
+        self._admit(inputs)
+        found = self._program.run(inputs)
+        return {self._names[name]: value for name, value in found.items()}
+
+    def _admit(self, inputs: Mapping[str, Value]) -> None:
+        if inputs.keys() != self._types.keys():
+            missing = [name for name in self._types if name not in inputs]
+            unknown = [name for name in inputs if name not in self._types]
+            got = "; ".join(
+                ["no " + ", ".join(missing)] * bool(missing)
+                + ["unknown " + ", ".join(unknown)] * bool(unknown)
+            )
+            hint = near(unknown[0], missing) if unknown else ""
+            names = ", ".join(self._types) or "none"
+            raise ContractError(
+                "inputs missing or unknown", place=self.graph.name, want=names, got=got, hint=hint
+            )
+        symbols: dict[str, tuple[int, str]] = {}
+        for name, want in self._types.items():
+            _admit(name, inputs[name], want, symbols, f"{self.graph.name} › input {quote(name)}")
+
+
+def _admit(name: str, value: Value, want: ValueType, symbols: dict[str, tuple[int, str]], place: str) -> None:
+    """Raises ContractError for a value that doesn't fit an input."""
+    if not isinstance(value, np.ndarray):
+        if want.element is None:
+            hint = f'{{"{name}": np.asarray(value, np.{numpy_of(want.dtype)})}}'
+            raise ContractError(
+                "not an array", place=place, want=str(want), got=type(value).__name__, hint=hint
+            )
+        return
+    kind = type_of(value)
+    if want.element is None and kind.dtype != want.dtype:
+        hint = f"np.ascontiguousarray({name}, dtype=np.{numpy_of(want.dtype)})"
+        raise ContractError("wrong dtype", place=place, want=str(want), got=str(kind), hint=hint)
+    if not value.flags.c_contiguous:
+        got, hint = f"strides {value.strides} of {list(value.shape)}", f"np.ascontiguousarray({name})"
+        raise ContractError("not contiguous in C's order", place=place, want=str(want), got=got, hint=hint)
+    if want.element or not want.ranked:
+        return
+    fits = len(kind.shape) == len(want.shape)
+    for dim, size in zip(want.shape, value.shape, strict=False):
+        fits = fits and dim.constant in (None, size)
+        single = dim.terms[0][0][0] if len(dim.terms) == 1 and len(dim.terms[0][0]) == 1 else None
+        if fits and isinstance(single, str) and dim == Dim.of(single):
+            first, whose = symbols.setdefault(single, (size, name))
+            if first != size:
+                want_text = f"{single} = {first}, as in {quote(whose)}"
+                raise ContractError("sizes disagree", place=place, want=want_text, got=f"{size} in {kind}")
+    if not fits:
+        raise ContractError("wrong shape", place=place, want=str(want), got=str(kind))
+
+
+def _spec(name: str, kind: ValueType | None) -> TensorSpec:
+    if kind is None:
+        return TensorSpec(name, "unknown", None)
+    shape = tuple(str(dim) if dim.constant is None else dim.constant for dim in kind.shape)
+    return TensorSpec(name, str(kind if kind.element else kind.dtype), shape if kind.ranked else None)

@@ -1,0 +1,325 @@
+"""An ONNX graph that runs: a plan for each binding of its inputs, made when it is first met."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.compiler.expand import function_of
+from assay.compiler.stage import Stage, kernels, nbytes_of, plan, stage
+from assay.errors import ContractError, PrecisionOverflow
+from assay.graph.dim import Dim
+from assay.graph.graph import Graph
+from assay.kernels.cache import Progress, addresses
+from assay.ops.operator import Address
+from assay.ops.standard.infer import Inference, place_of
+from assay.ops.standard.site import Site
+from assay.runtime.cpu import Cpu
+from assay.runtime.host import Value, run_node, type_of
+from assay.runtime.tape import Tape
+from assay.tensor.buffer import Buffer
+from assay.tensor.narrow import dtype_of, inside, outside
+
+Array = NDArray[np.generic]
+Places = dict[str, int | Dim]
+PLANS = 64
+"""Bindings whose plans are kept; the one that wasn't used for longest goes."""
+KEYED = 4096
+"""Elements of the largest input for each of whose values a plan may be made."""
+
+
+class Store:
+    """Constants in a device's memory, each once: those of all plans of a model."""
+
+    def __init__(self, device: Cpu) -> None:
+        self.device = device
+        self._buffers: dict[str, Buffer] = {}
+
+    def put(self, key: str, array: Array) -> int:
+        """The address of a constant, an array of any layout."""
+        address, new = self.reserve(key, array.nbytes)
+        if new and array.nbytes:
+            raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            self.device.copy_in(self._buffers[key], raw)
+        return address
+
+    def reserve(self, key: str, nbytes: int) -> tuple[int, bool]:
+        """Memory for a constant, and whether its contents are still to be made."""
+        new = key not in self._buffers
+        if new:
+            self._buffers[key] = self.device.allocate(max(nbytes, 64), owner=key)
+        return self._buffers[key].address, new
+
+
+class Program:
+    """A graph and its plans, by binding: the sizes of its inputs, and values of those that sizes depend on.
+
+    `weights` are the graph's, as callers know them. With `trusted`, nodes are in their newest meaning and
+    were held against their contracts before. `off` names passes that are left out. Not thread-safe: one run
+    at a time.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        store: Store,
+        weights: Mapping[str, Array],
+        *,
+        trusted: bool = False,
+        off: Set[str] = frozenset(),
+    ) -> None:
+        self.graph = graph
+        self.store = store
+        self.weights = weights
+        self.trusted = trusted
+        self.off = off
+        self.keyed: set[str] = set()
+        """Inputs whose values are part of the binding."""
+        self._ready: OrderedDict[object, Ready] = OrderedDict()
+        self._arena: Buffer | None = None
+
+    def run(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
+        """The outputs, by name. Raises ContractError for inputs that the graph's contracts refuse."""
+        ready = self.prepare(inputs)
+        values = ready.run(inputs)
+        for site, bodies in ready.hosts:
+            given = [values[name] if name else None for name in site.node.inputs]
+            run = {key: body.runner(values) for key, body in bodies.items()}
+            made = run_node(site, given, run)
+            values |= {name: value for name, value in zip(site.node.outputs, made, strict=False) if name}
+        if ready.rest:
+            found = ready.rest.run({name: values[name] for name in ready.rest.graph.inputs})
+            values |= dict(zip(ready.outputs, found.values(), strict=True))
+        return {name: values[own] for name, own in zip(self.graph.outputs, ready.outputs, strict=True)}
+
+    def prepare(self, inputs: Mapping[str, Value], progress: Progress | None = None) -> Ready:
+        """What runs inputs like these: a plan that is ready, or one that is made now."""
+        key = self._key(inputs)
+        ready = self._ready.get(key)
+        if ready is None:
+            ready = self._make(inputs, progress)
+            self._ready[self._key(inputs)] = ready
+        elif ready.arena is not self._arena:
+            ready.place(self._arena_of(ready.nbytes))
+        self._ready.move_to_end(self._key(inputs))
+        while len(self._ready) > PLANS:
+            self._ready.popitem(last=False)
+        return ready
+
+    def _key(self, inputs: Mapping[str, Value]) -> object:
+        parts: list[object] = []
+        for name in self.graph.inputs:
+            value = inputs[name]
+            if isinstance(value, np.ndarray):
+                parts += (value.dtype, value.shape)
+                if name in self.keyed:
+                    parts.append(value.tobytes() if value.dtype != object else tuple(value.flat))
+            else:
+                parts.append(type_of(value, self.graph.types.get(name)))
+        return tuple(parts)
+
+    def _make(self, inputs: Mapping[str, Value], progress: Progress | None) -> Ready:
+        inference = self._infer(inputs)
+        while more := {name for name in _wanted(inference) if _small(inputs.get(name))} - self.keyed:
+            self.keyed |= more
+            self._ready.clear()
+            inference = self._infer(inputs)
+        if inference.errors:
+            raise ContractError.together(list(inference.errors))
+        ready = Ready(self, stage(inference, self.graph.outputs, self.off), inference, progress)
+        ready.place(self._arena_of(ready.nbytes))
+        return ready
+
+    def _infer(self, inputs: Mapping[str, Value]) -> Inference:
+        types = {name: type_of(value, self.graph.types.get(name)) for name, value in inputs.items()}
+        values = {name: array for name, array in self.weights.items() if _small(array)}
+        values |= {name: np.asarray(inputs[name]).copy() for name in self.keyed}
+        return Inference(self.graph, types, values, trusted=self.trusted, expand=function_of).run()
+
+    def _arena_of(self, nbytes: int) -> Buffer:
+        """Memory for one plan at a time: one that is too small is replaced."""
+        if self._arena is None or self._arena.nbytes < nbytes:
+            self._arena = None
+            self._arena = self.store.device.allocate(max(nbytes, 64), owner=f"{self.graph.name} arena")
+        return self._arena
+
+
+class Ready:
+    """A stage with its constants in place, bound to an arena by `place`."""
+
+    def __init__(
+        self, program: Program, found: Stage, inference: Inference, progress: Progress | None
+    ) -> None:
+        self.stage = found
+        self.arena: Buffer | None = None
+        self.outputs = [inference.names.get(name, name) for name in program.graph.outputs]
+        self.constants = {**program.weights, **found.constants}
+        self.hosts = [(site, self._bodies(site, program)) for site in found.hosts]
+        self.rest = None
+        if found.rest:
+            weights = {name: self.constants[name] for name in found.rest.weights}
+            self.rest = Program(found.rest, program.store, weights, trusted=True, off=program.off)
+        self._device = program.store.device
+        written = {found.base(name) for call in found.calls for name in call.writes}
+        self.fresh = [name for name in dict.fromkeys(map(found.base, found.kept)) if name in written]
+        """Wanted values that calls make: they are written into arrays of the caller's."""
+        self.plan = plan(found, program.graph, set(self.fresh), share="share" not in program.off)
+        self._kernels = addresses(
+            [*self.plan.kernels, *kernels(found.calls), *kernels(found.setup)],
+            progress if found.calls else None,
+        )
+        self._places: Places = {name: _later(name) for name in (*program.graph.inputs, *self.fresh)}
+        self._places |= self._settle(found, program)
+        self.tape: Tape | None = None
+        self.nbytes = self.plan.arena + self.plan.scratch * self._device.team.nthreads
+
+    def place(self, arena: Buffer) -> None:
+        """Take an arena on."""
+        self.arena = arena
+        places = self._places | {n: arena.address + offset for n, offset in self.plan.offsets.items()}
+        self.tape = self._tape(self.plan, places, arena.address) if self.stage.calls else None
+
+    def run(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
+        """Run the tape: the wanted values, of inputs, constants and calls."""
+        found = self.stage
+        made = {name: np.empty(self._sizes(name), found.types[name].dtype.numpy) for name in self.fresh}
+        if self.tape:
+            given = {name: value for name, value in inputs.items() if isinstance(value, np.ndarray)}
+            self.tape.bind({"&" + name: array.ctypes.data for name, array in {**given, **made}.items()})
+            self._device.launch(self.tape)
+            fault = self.tape.faulty()
+            if fault:
+                raise self._fault(*fault)
+        values: dict[str, Value] = {}
+        for name in found.kept:
+            base = found.base(name)
+            if base in made:
+                values[name] = outside(made[base].reshape(self._sizes(name)), found.types[name].dtype)
+            else:
+                value = inputs[base] if base in inputs else self.constants[base]
+                values[name] = value.reshape(self._sizes(name)) if isinstance(value, np.ndarray) else value
+        return values
+
+    def _sizes(self, name: str) -> tuple[int, ...]:
+        sizes = self.stage.types[name].sizes
+        assert sizes is not None
+        return sizes
+
+    def _tape(self, made: object, places: Places, arena: int) -> Tape:
+        from assay.compiler.plan import Plan
+
+        assert isinstance(made, Plan)
+        found = self.stage
+        places = places | {
+            name: places[found.base(name)] for name in found.aliases if found.base(name) in places
+        }
+        return Tape.of(made, self._kernels, places, arena + made.arena)  # type: ignore[arg-type]
+
+    def _settle(self, found: Stage, program: Program) -> Places:
+        """Put all constants in place; those that calls make are made now, unless they are there."""
+        store, places, keys = program.store, Places(), dict[str, str]()
+        read = {found.base(name) for call in (*found.setup, *found.calls) for name in call.reads}
+        for name in sorted(read & self.constants.keys()):
+            array = self.constants[name]
+            dtype = dtype_of(array.dtype)
+            assert dtype
+            large = array.nbytes > 1 << 16
+            keys[name] = (
+                f"{name} {array.ctypes.data if large else hashlib.sha256(array.tobytes()).hexdigest()}"
+            )
+            places[name] = store.put(keys[name], inside(np.ascontiguousarray(array), dtype))
+        for call in found.setup:
+            words = [
+                keys.get(found.base(w.name), w.name) if isinstance(w, Address) else w for w in call.arguments
+            ]
+            digest = hashlib.sha256(repr((call.kernel, words)).encode()).hexdigest()
+            for name in map(found.base, call.writes):
+                keys[name] = f"{name} {hashlib.sha256((keys.get(name, '') + digest).encode()).hexdigest()}"
+        made = {found.base(name): nbytes_of(found, name) for call in found.setup for name in call.writes}
+        new = False
+        for name, nbytes in made.items():
+            places[name], fresh = store.reserve(keys[name], nbytes)
+            new = new or fresh
+        if new:
+            once = plan(replace(found, calls=found.setup, kept=()), program.graph, set(made))
+            scratch = self._device.allocate(
+                max(once.scratch * self._device.team.nthreads, 64), owner="constants"
+            )
+            self._device.launch(self._tape(once, places, scratch.address - once.arena))
+        return places
+
+    def _bodies(self, site: Site, program: Program) -> dict[str, Body]:
+        return {key: Body(body, program, self.constants) for key, body in site.node.bodies}
+
+    def _fault(self, number: int, row: int) -> PrecisionOverflow:
+        site = self.stage.launched[number][-1]
+        place = f"line {site.node.line} › {place_of(site.node)}" if site.node.line else place_of(site.node)
+        want, got = "indices inside the axis", f"one outside, in row {row}"
+        return PrecisionOverflow("an index out of range", place=place, want=want, got=got)
+
+
+class Body:
+    """A graph in a node's attribute: its inputs and what it reads of the graphs around it."""
+
+    def __init__(self, body: Graph, program: Program, constants: Mapping[str, Array]) -> None:
+        fixed = tuple(name for name in body.captures if name in constants)
+        self.own = body.inputs
+        self.captured = tuple(name for name in body.captures if name not in constants)
+        graph = replace(body, inputs=(*body.inputs, *self.captured), weights=fixed, types=dict(body.types))
+        self.program = Program(
+            graph, program.store, {name: constants[name] for name in fixed}, off=program.off
+        )
+
+    def runner(self, around: Mapping[str, Value]) -> Callable[[Sequence[Value]], list[Value]]:
+        """What runs the body on values for its inputs."""
+        captured = {name: around[name] for name in self.captured}
+
+        def run(arguments: Sequence[Value]) -> list[Value]:
+            given = dict(zip(self.own, arguments, strict=True))
+            return list(self.program.run({**given, **captured}).values())
+
+        return run
+
+
+def _later(name: str) -> Dim:
+    """An address that each run says anew."""
+    return Dim(((("&" + name,), 1),))
+
+
+def _small(value: Value) -> bool:
+    return isinstance(value, np.ndarray) and value.size <= KEYED
+
+
+def _wanted(inference: Inference) -> set[str]:
+    """The inputs on whose values sizes depend, or branches: the sources of unknown values that rules asked
+    for, if what lies between can be computed ahead.
+    """
+    found: set[str] = set()
+    for site in inference.sites:
+        for index in site.wanted:
+            found |= _sources(inference, site.node.inputs[index]) or set()
+    return found
+
+
+def _sources(inference: Inference, name: str) -> set[str] | None:
+    """The inputs that a value is computed from; None where it can't be known ahead."""
+    if name in inference.values:
+        return set()
+    site = inference.makers.get(name)
+    if site is None:
+        return {name} if name in inference.graph.inputs else None
+    definition = site.definition
+    if definition.reference is None or definition.exactness.kind != "bitwise" or site.node.bodies:
+        return None
+    found: set[str] = set()
+    for each in filter(None, site.node.inputs):
+        more = _sources(inference, each)
+        if more is None:
+            return None
+        found |= more
+    return found
