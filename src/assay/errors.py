@@ -2,6 +2,7 @@
 
     AssayError
     ├── ContractError        a graph, a node or an input breaks an operator's contract
+    │   └── Violation        what is wrong with one node of a file's graph
     ├── FormatError          a file is damaged, hostile or of an unsupported kind
     ├── ModelNotFoundError   a model name or path that nothing answers to
     ├── RequestError         a request that can't be served as asked (out of range, a context too long)
@@ -109,6 +110,25 @@ class ContractError(AssayError):
 
     def __str__(self) -> str:
         return "\n".join([super().__str__(), *map(str, self._several)])
+
+
+class Violation(ContractError):
+    """What is wrong with one node of a file's graph: its `line` in the listing, `node` and `operator`, the
+    offending `value`, and the `chain` of where that is from, a line for each producer.
+
+    `consequences` counts nodes further on that couldn't be checked because of it.
+    """
+
+    line = 0
+    node = operator = value = ""
+    chain: tuple[str, ...] = ()
+    consequences = 0
+
+    def __str__(self) -> str:
+        lines = [super().__str__(), *(f"  from   {step}" for step in self.chain)]
+        if self.consequences:
+            lines.append(f"  and    {self.consequences} nodes behind it couldn't be checked")
+        return "\n".join(lines)
 
 
 class FormatError(AssayError):

@@ -30,9 +30,9 @@ LONGEST = 16
 
 @dataclass(frozen=True)
 class Stage:
-    """`calls` run as one tape, after those of `setup`, which make constants and run once. Then each of `hosts`
-    runs, and `rest` on what there is then. `constants` are known values that are read, `aliases` values that
-    are another one's memory, `types` all values' types.
+    """`calls` run as one tape, after those of `setup`, which make constants and run once. Then each of
+    `hosts` runs, and `rest` on what there is then. `constants` are known values that are read, `aliases`
+    values that are another one's memory, `types` all values' types.
     """
 
     calls: tuple[Call, ...]

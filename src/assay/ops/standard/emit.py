@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from assay.graph.dim import Dim
 from assay.ops.operator import Address, Argument, Scratch
 from assay.ops.standard.site import Site
 
@@ -60,9 +59,7 @@ class Emitter:
         scratch: int = 0,
     ) -> None:
         """Add a call. The word "scratch" among the arguments stands for the scratch's two."""
-        words = tuple(Scratch() if word == "scratch" else word for word in arguments)
-        assert not any(isinstance(word, str | Dim) for word in words)
-        sources = tuple(address.name for address in reads)
+        words = tuple(Scratch() if isinstance(word, str) else word for word in arguments)
+        sources, targets = (tuple(address.name for address in each) for each in (reads, writes))
         once = all(name in self._constants for name in sources)
-        made = Call(kernel, words, sources, tuple(a.name for a in writes), scratch, once)  # type: ignore[arg-type]
-        self.calls.append(made)
+        self.calls.append(Call(kernel, words, sources, targets, scratch, once))

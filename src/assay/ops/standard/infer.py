@@ -14,7 +14,7 @@ from math import prod
 
 import numpy as np
 
-from assay.errors import AssayError, near
+from assay.errors import AssayError, Violation, near
 from assay.graph.dim import Dim
 from assay.graph.graph import AttributeValue, Graph, Literal, Node, Reference, ValueType
 from assay.graph.text import quote
@@ -22,7 +22,6 @@ from assay.ops.standard import contract, registry, schema, versions
 from assay.ops.standard.definition import Definition, outputs_of
 from assay.ops.standard.schema import Schema
 from assay.ops.standard.site import Array, Made, Problem, Shape, Site, violation
-from assay.ops.standard.violation import Violation
 from assay.tensor.dtype import DType
 from assay.tensor.narrow import dtype_of
 
@@ -389,8 +388,11 @@ class Inference:
         name: str = "",
         dim: Dim | None = None,
     ) -> None:
-        chain = self._chain(self._own(name), dim) if name else ()
-        self.errors.append(Violation(rule, node, want, got, hint, name, chain))
+        place = f"line {node.line} › {place_of(node)}" if node.line else place_of(node)
+        error = Violation(rule, place=place, want=want, got=got, hint=hint)
+        error.line, error.node, error.operator, error.value = node.line, node.name, node.op, name
+        error.chain = self._chain(self._own(name), dim) if name else ()
+        self.errors.append(error)
 
     def _refuse(self, written: Node, site: Site, problem: Problem) -> None:
         error = violation(site, problem)
@@ -467,7 +469,9 @@ def compute(
 
 
 def place_of(node: Node) -> str:
-    """`node "layer/add" (Add)`; a node without a name goes by its first output."""
+    """`node "layer/add" (Add)`; a node without a name goes by its first output, an input by its own."""
+    if node.op in ("input", "weight", "output"):
+        return f"{node.op} {quote(next(iter((*node.inputs, *node.outputs)), ''))}"
     return f"node {json.dumps(node.name or next(iter(node.outputs), ''))} ({node.op})"
 
 
