@@ -91,8 +91,8 @@ class Rewrite(NamedTuple):
     step: Step
 
 
-REWRITES: dict[tuple[str, int], Rewrite] = {}
-"""By operator and the last version that has the old meaning."""
+REWRITES: dict[str, dict[int, Rewrite]] = {}
+"""By operator, and by the last version that has the old meaning."""
 
 
 def until(last: int, ops: str, text: str = "") -> Callable[[Step], Step]:
@@ -100,7 +100,8 @@ def until(last: int, ops: str, text: str = "") -> Callable[[Step], Step]:
 
     def register(step: Step) -> Step:
         said = text or " ".join((step.__doc__ or "").split())
-        REWRITES.update({(op, last): Rewrite(said, step) for op in ops.split()})
+        for op in ops.split():
+            REWRITES.setdefault(op, {})[last] = Rewrite(said, step)
         return step
 
     return register

@@ -36,21 +36,13 @@ def _upgraded(node: Node, version: int, context: Context) -> Iterator[Node]:
     if last is None:
         yield node
         return
-    for new in REWRITES[node.op, last].step(node, Draft(node, context)):
+    for new in REWRITES[node.op][last].step(node, Draft(node, context)):
         yield from _upgraded(new, last + 1, context) if new.op == node.op else [new]
 
 
 def _next(op: str, version: int) -> int | None:
     """The last version with the meaning of this one, where another meaning follows."""
-    return next((last for last in _lasts().get(op, ()) if version <= last), None)
-
-
-@lru_cache
-def _lasts() -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for op, last in sorted(REWRITES):
-        found.setdefault(op, []).append(last)
-    return found
+    return min((last for last in REWRITES.get(op, ()) if version <= last), default=None)
 
 
 class _Form(NamedTuple):
@@ -100,7 +92,7 @@ _KINDS: dict[str, type] = {"INT": int, "FLOAT": float, "STRING": str, "TENSOR": 
 
 def _is(value: object, kind: str) -> bool:
     if kind in ("INTS", "FLOATS", "STRINGS"):
-        return isinstance(value, tuple) and all(type(each) is _KINDS[kind[:-1]] for each in value)
+        return isinstance(value, tuple) and {_KINDS[kind[:-1]]}.issuperset(map(type, value))
     return kind not in _KINDS or type(value) is _KINDS[kind]
 
 
@@ -127,7 +119,8 @@ def changes(op: str) -> list[tuple[int, str]]:
     found, schemas = [], _histories()[op]
     for schema, later in zip(schemas, (*schemas[1:], None), strict=True):
         version, end = schema.since_version, later.since_version if later else 1 << 30
-        texts = [REWRITES[op, last].text for last in _lasts().get(op, ()) if version <= last < end]
+        steps = REWRITES.get(op, {})
+        texts = [steps[last].text for last in sorted(steps) if version <= last < end]
         if later and not texts:
             texts = [_same(schema, later)]
         if texts:
