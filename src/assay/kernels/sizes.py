@@ -24,6 +24,13 @@ STRETCH = 256
 """Elements of one register of a chain."""
 CHAIN_SCRATCH = 4 * STRETCH * REGISTERS
 
+SUM, PRODUCT, GREATEST, LEAST, SUM_SQUARES, SUM_SIZES = range(6)
+"""What makes one element of two, or, with the last ones, of many."""
+INT64, UINT64, FLOAT32, FLOAT64 = range(4)
+"""The types of the kernels that work on single elements; others are converted before and after."""
+REDUCE_SCRATCH = 16 * 256
+"""Bytes of one thread of a reduction."""
+
 LINE = 64
 """Bytes of a cache line: apart by that much, two words don't slow each other down."""
 ROWS = 1 << 40

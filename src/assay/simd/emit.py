@@ -97,6 +97,29 @@ def loop(
     return results
 
 
+def choose(
+    builder: ir.IRBuilder, code: ir.Value, ways: Sequence[Callable[[], ir.Value | None]]
+) -> ir.Value | None:
+    """Emit `ways[code]()`, and the last way for any other code; its value."""
+    blocks, done = [builder.append_basic_block("way") for _ in ways], builder.append_basic_block("done")
+    switch = builder.switch(code, blocks[-1])
+    values, ends = [], []
+    for number, (block, way) in enumerate(zip(blocks, ways, strict=True)):
+        if number < len(ways) - 1:
+            switch.add_case(I64(number), block)
+        builder.position_at_end(block)
+        values.append(way())
+        ends.append(builder.block)
+        builder.branch(done)
+    builder.position_at_end(done)
+    if values[0] is None:
+        return None
+    chosen = builder.phi(values[0].type)
+    for value, end in zip(values, ends, strict=True):
+        chosen.add_incoming(value, end)
+    return chosen
+
+
 def instruction(*signatures):
     """Makes of `emit(builder, *values)` a function that kernels call. Of several signatures, each
     `result(*arguments)`, the one that fits; to a single one its arguments are converted. `emit` returns a

@@ -8,7 +8,7 @@ from numba.core.types.containers import UniTuple
 from numba.extending import intrinsic
 
 from assay.simd.device import device
-from assay.simd.emit import F32, I8, I16, I32, I64, call, constant, instruction, load_at, spread, store_at
+from assay.simd.emit import F32, I1, I8, I16, I32, I64, call, constant, instruction, load_at, spread, store_at
 from assay.simd.target import has_f16c
 from assay.simd.vector import LANES, VF32, VI32, F32x16, I32x16
 
@@ -176,6 +176,13 @@ def store_part(builder, address, value, count):
     """Store the first `count` lanes; no other memory is written."""
     start, mask = builder.inttoptr(address, VF32.as_pointer()), _first(builder, count)
     call(builder, "llvm.masked.store.v16f32.p0", ir.VoidType(), value, start, I32(4), mask)
+
+
+@instruction(types.void(*[types.int64] * 3))
+def copy_bytes(builder, to, source, count):
+    """Copy bytes between places that don't overlap."""
+    places = (builder.inttoptr(address, I8.as_pointer()) for address in (to, source))
+    call(builder, "llvm.memcpy.p0.p0.i64", ir.VoidType(), *places, count, I1(0))
 
 
 @device

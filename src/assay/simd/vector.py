@@ -126,9 +126,9 @@ def horner(*coefficients: float):
     return evaluate
 
 
-@instruction(*(kind(kind) for kind in (F32x16, types.float32)))
+@instruction(*(kind(kind) for kind in (F32x16, types.float32, types.float64)))
 def sqrt(builder, value):
-    """The correctly rounded square root, of a vector or a float32."""
+    """The correctly rounded square root, of a vector or a scalar."""
     return call(builder, f"llvm.sqrt.{named(value.type)}", value.type, value)
 
 
@@ -154,7 +154,7 @@ def lane_numbers(builder):
     return ir.Constant(VI32, list(range(LANES)))
 
 
-def _tree(builder, value, combine):
+def tree(builder, value, combine):
     """Fold 16 lanes in numerics.md's one tree: lane i with lane i + 8, then + 4, + 2, + 1."""
     for half in (8, 4, 2, 1):
         lower, upper = (
@@ -172,13 +172,13 @@ def _tree(builder, value, combine):
 @instruction(types.float32(F32x16), types.int32(I32x16))
 def tree_sum(builder, value):
     """The sum of the lanes, in the fixed tree."""
-    return _tree(builder, value, builder.fadd if value.type == VF32 else builder.add)
+    return tree(builder, value, builder.fadd if value.type == VF32 else builder.add)
 
 
 @instruction(types.float32(F32x16))
 def tree_max(builder, value):
     """The greatest lane; a NaN in the second of a pair is passed on."""
-    return _tree(builder, value, lambda a, b: builder.select(builder.fcmp_ordered(">", a, b), a, b))
+    return tree(builder, value, lambda a, b: builder.select(builder.fcmp_ordered(">", a, b), a, b))
 
 
 def _shuffle(lanes: Iterable[int]):
