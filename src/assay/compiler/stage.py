@@ -6,13 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from math import prod
 
 from assay.compiler.barriers import Touched, barriers
 from assay.compiler.place import Interval, place
 from assay.compiler.plan import Launch, Plan
 from assay.graph.graph import Graph, Node, ValueType
-from assay.kernels.sizes import CHAIN_SCRATCH, REGISTERS
+from assay.kernels.sizes import REGISTERS
 from assay.ops import chain
 from assay.ops.operator import Code
 from assay.ops.standard.emit import Call, Emitter
@@ -207,18 +206,18 @@ def _continues(group: Sequence[Site], site: Site, uses: Mapping[str, int]) -> bo
     result = last.node.outputs[0]
     if uses.get(result) != 1 or result not in site.node.inputs or site.out() != last.out():
         return False
-    links = [each.definition.pointwise(each) for each in (*group, site)]  # type: ignore[misc]
-    return len(chain.sources(links)) < REGISTERS - 2
+    return len(chain.sources(_links([*group, site]))) < REGISTERS - 2
 
 
 def _chain(group: Sequence[Site], constants: Set[str]) -> Call:
-    links = [site.definition.pointwise(site) for site in group]  # type: ignore[misc]
-    shape = group[0].out()
-    rows = shape[0] if shape else 1
-    words = chain.arguments(rows, prod(shape[1:]), links)
-    reads = tuple(operand.name for operand in chain.sources(links))
-    once = all(name in constants for name in reads)
-    return Call(chain.KERNEL, words, reads, (links[-1].makes.name,), CHAIN_SCRATCH, once)
+    emitter = Emitter(group[-1], constants)
+    emitter.chain(group[0].out(), *_links(group))
+    return emitter.calls[0]
+
+
+def _links(group: Sequence[Site]) -> list[chain.Link]:
+    ways = ((site, site.definition.pointwise) for site in group)
+    return [link for site, way in ways if way for link in way(site)]
 
 
 def plan(found: Stage, graph: Graph, own: Set[str], gap: int = 0, share: bool = True) -> Plan:

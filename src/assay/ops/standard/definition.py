@@ -67,7 +67,7 @@ class Definition:
     """See the module.
 
     An operator is run by the first of these that it has: `view`, the memory of its first input as it is;
-    `pointwise`, as a link of an elementwise chain; `lower`, kernel calls; the standard's function, where
+    `pointwise`, as links of an elementwise chain; `lower`, kernel calls; the standard's function, where
     `expand` says that it is to be used; `reference`; or the standard's own evaluator.
     """
 
@@ -80,7 +80,7 @@ class Definition:
     ranges: Mapping[str, Range] = field(default_factory=dict)
     reference: Reference | None = None
     lower: Lower | None = None
-    pointwise: Callable[[Site], Link] | None = None
+    pointwise: Callable[[Site], Sequence[Link]] | None = None
     view: bool = False
     expand: bool = False
     exactness: Exactness = BITWISE

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
+import numpy as np
+
+from assay.graph.graph import ValueType
+from assay.kernels.sizes import CHAIN_SCRATCH
+from assay.ops import chain
 from assay.ops.operator import Address, Argument, Scratch
 from assay.ops.standard.site import Site
+from assay.tensor.dtype import DType
+from assay.tensor.narrow import numpy_of
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,29 @@ class Emitter:
         self.temporaries[name] = nbytes
         return Address(name)
 
+    def chain(self, shape: Sequence[int], *links: chain.Link) -> None:
+        """Add a chain whose results have that shape; the last link's is kept."""
+        rows = shape[0] if shape else 1
+        words = chain.arguments(rows, prod(shape[1:]), links)
+        reads = [Address(operand.name) for operand in chain.sources(links)]
+        target = Address(links[-1].makes.name)
+        self.call(chain.KERNEL, words, reads=reads, writes=[target], scratch=CHAIN_SCRATCH)
+
+    def copy(self, source: chain.Operand, target: chain.Operand, count: int) -> None:
+        """Add a copy of so many elements from one view to another."""
+        words = chain.copied(source, target, count)
+        reads, writes = [Address(source.name)], [Address(target.name)]
+        self.call(chain.KERNEL, words, reads=reads, writes=writes, scratch=CHAIN_SCRATCH)
+
+    def cast(self, name: str, kind: ValueType, dtype: DType, to: str = "") -> Address:
+        """A value in another element type: in a temporary, or in the value of that name."""
+        sizes = kind.sizes
+        assert sizes is not None
+        made = ValueType(dtype, kind.shape)
+        target = to or self.temporary(made.nbytes({})).name
+        self.chain(sizes, chain.pointwise("cast", [(name, kind)], (target, made)))
+        return Address(target)
+
     def call(
         self,
         kernel: str,
@@ -63,3 +94,9 @@ class Emitter:
         sources, targets = (tuple(address.name for address in each) for each in (reads, writes))
         once = all(name in self._constants for name in sources)
         self.calls.append(Call(kernel, words, sources, targets, scratch, once))
+
+
+def bits_of(number: float, dtype: DType) -> int:
+    """A number's bits in an element type, as the word that a kernel finds."""
+    raw = np.array(number).astype(numpy_of(dtype)).tobytes()
+    return int.from_bytes(raw, "little")

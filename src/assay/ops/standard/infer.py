@@ -201,7 +201,8 @@ class Inference:
         if function is None:
             self._define(site)
         else:
-            self._function(node, function)
+            given = {key: value for key, value in site.attributes.items() if value is not None}
+            self._function(replace(node, attributes=given), function)
 
     def constant(self, name: str, value: Array) -> str:
         """Define a constant."""

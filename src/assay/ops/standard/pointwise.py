@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, reduce
 
 import numpy as np
 
-from assay.graph.dim import Dim
+from assay.graph.dim import Dim, greatest, least
+from assay.graph.graph import ValueType
 from assay.ops import chain
-from assay.ops.operator import BITWISE, Argument, Exactness
-from assay.ops.standard.definition import Reference
+from assay.ops.operator import BITWISE, Exactness
+from assay.ops.standard.definition import FLAG, Reference, one_of
+from assay.ops.standard.emit import bits_of
 from assay.ops.standard.registry import define
 from assay.ops.standard.site import Array, Made, Site
 
-Numbers = Callable[[Site], Sequence[Argument]]
-"""The parameters of a block function, from a node's attributes."""
+Links = Sequence[chain.Link]
+Operand = tuple[str, ValueType]
 
 
 def stretched(site: Site) -> Sequence[Made]:
@@ -28,39 +30,61 @@ def same(site: Site) -> Sequence[Made]:
     return [site.shape(0)] * len(site.node.outputs)
 
 
-def link(stem: str, numbers: Numbers, site: Site) -> chain.Link:
-    """The node as an operation of a chain."""
-    reads = [(name, site.type(index)) for index, name in enumerate(site.node.inputs) if name]
+def operands(site: Site) -> list[Operand]:
+    """The inputs that are given."""
+    return [(name, site.type(index)) for index, name in enumerate(site.node.inputs) if name]
+
+
+def links(site: Site, *steps: tuple[str, Sequence[Operand | float]]) -> Links:
+    """Operations one after the other: each a block function's stem, and what it takes behind the result of the
+    one before; the first takes the node's first input.
+    """
     made = site.outputs[0]
     assert made is not None
-    return chain.pointwise(stem, reads, (site.node.outputs[0], made), numbers(site))
+    found: list[chain.Link] = []
+    name, kind = site.node.inputs[0], site.type(0)
+    for number, (stem, others) in enumerate(steps, start=1):
+        last = number == len(steps)
+        result = made if last else ValueType(kind.dtype, made.shape)
+        target = site.node.outputs[0] if last else f"{site.node.outputs[0]}~{number}"
+        values = [each for each in others if isinstance(each, tuple)]
+        numbers = [bits_of(each, kind.dtype) for each in others if not isinstance(each, tuple)]
+        found.append(chain.pointwise(stem, [(name, kind), *values], (target, result), numbers))
+        name, kind = target, result
+    return found
 
 
-def none(site: Site) -> Sequence[Argument]:
-    return ()
+def one(stem: str, site: Site) -> Links:
+    """The block function on the node's inputs."""
+    return links(site, (stem, operands(site)[1:]))
+
+
+def folded(stem: str, site: Site) -> Links:
+    """The block function over any number of inputs, two at a time."""
+    first, *others = operands(site)
+    return links(site, *[(stem, [each]) for each in others or [first]])
 
 
 def pointwise(
     name: str,
-    stem: str,
+    stem: str | Callable[[Site], Links],
     formula: str,
     reference: Reference | None,
     exactness: Exactness = BITWISE,
-    numbers: Numbers = none,
-    summary: str = "",
     **more: object,
 ) -> None:
-    """Define an operator that is one block function (kernels/blocks.py)."""
+    """Define an operator that is one block function (kernels/blocks.py), or several in a chain."""
+    how = f"blocks.{stem}_<type>" if isinstance(stem, str) else "several block functions"
     define(
         name,
-        stretched,
-        summary=summary or f"{name}, element by element.",
+        more.pop("rule", stretched),
+        summary=more.pop("summary", f"{name}, element by element."),
         formula=formula,
         shapes="All inputs are broadcast together.",
         reference=reference,
-        pointwise=partial(link, stem, numbers),
+        pointwise=partial(one, stem) if isinstance(stem, str) else stem,
         exactness=exactness,
-        kernels=((f"elementwise.chain with blocks.{stem}_<dtype>", "always"),),
+        kernels=((f"elementwise.chain with {how}", "always"),),
         **more,
     )
 
@@ -116,17 +140,155 @@ for _name, _stem, _formula, _reference in (
 ):  # fmt: skip
     pointwise(_name, _stem, _formula, _reference, sizes=True)
 
-pointwise("Relu", "relu", "Y = max(X, 0)", lambda X: np.maximum(X, X.dtype.type(0)))
-pointwise("Sqrt", "sqrt", "Y = √X", np.sqrt)
-pointwise("Neg", "neg", "Y = −X", np.negative)
-pointwise("Abs", "abs", "Y = |X|", np.abs)
-pointwise("Not", "not", "Y = ¬X", np.logical_not)
+for _name, _stem, _formula, _reference in (
+    ("Abs", "abs", "Y = |X|", np.abs), ("Neg", "neg", "Y = −X", np.negative),
+    ("Sign", "sign", "output = −1, 0 or 1 as input is below, at or above 0", np.sign),
+    ("Floor", "floor", "Y = ⌊X⌋", np.floor), ("Ceil", "ceil", "Y = ⌈X⌉", np.ceil),
+    ("Round", "round", "Y = X to the nearest integer, ties to even", np.rint),
+    ("Sqrt", "sqrt", "Y = √X", np.sqrt),
+    ("Reciprocal", "reciprocal", "Y = 1 / X", lambda X: X.dtype.type(1) / X),
+    ("Relu", "relu", "Y = max(X, 0)", lambda X: np.where(X < 0, X.dtype.type(0), X)),
+    ("Not", "not", "Y = ¬X", np.logical_not), ("BitwiseNot", "not", "Y = ~X", np.invert),
+    ("IsNaN", "isnan", "Y = (X is not a number)", np.isnan),
+    ("And", "and", "C = A ∧ B", np.logical_and), ("Or", "or", "C = A ∨ B", np.logical_or),
+    ("Xor", "xor", "C = A ⊕ B", np.logical_xor),
+    ("BitwiseAnd", "and", "C = A & B", np.bitwise_and), ("BitwiseOr", "or", "C = A | B", np.bitwise_or),
+    ("BitwiseXor", "xor", "C = A ^ B", np.bitwise_xor),
+):  # fmt: skip
+    pointwise(_name, _stem, _formula, _reference)
 pointwise("Where", "where", "output = condition ? X : Y", np.where, sizes=True)
+
+
+def _bound(numpy: Callable[..., Array], sized: Callable[..., Dim]) -> Reference:
+    def reference(*data: Array) -> Array:
+        if object in [each.dtype for each in data]:
+            pairs = np.broadcast(*data)
+            return np.array([sized(*each) for each in pairs], object).reshape(pairs.shape)
+        return reduce(numpy, data)
+
+    return reference
+
+
+pointwise("Min", partial(folded, "min"), "min = the least of the inputs", _bound(np.minimum, least), sizes=True)
+pointwise("Max", partial(folded, "max"), "max = the greatest of the inputs", _bound(np.maximum, greatest), sizes=True)
+pointwise("Sum", partial(folded, "add"), "sum = the sum of the inputs, in order", lambda *data: reduce(np.add, data))
+
+
+def _mean(site: Site) -> Links:
+    first, *others = operands(site)
+    return links(site, *[("add", [each]) for each in others], ("div", [float(len(others) + 1)]))
+
+
+pointwise("Mean", _mean, "mean = the sum of the inputs, in order, over their number",
+          lambda *data: reduce(np.add, data) / data[0].dtype.type(len(data)))  # fmt: skip
+
+
+def _clip_rule(site: Site) -> Sequence[Made]:
+    for index in (1, 2):
+        if site.has(index):
+            site.want_rank(index, 0)
+    return [site.shape(0)]
+
+
+def _clip(site: Site) -> Links:
+    given = operands(site)
+    steps = [(stem, [(site.node.inputs[index], site.type(index))])
+             for index, stem in ((1, "max"), (2, "min")) if site.has(index)]  # fmt: skip
+    return links(site, *(steps or [("min", [given[0]])]))
+
+
+def _clipped(input: Array, min: Array | None = None, max: Array | None = None) -> Array:
+    low = input if min is None else np.maximum(input, min)
+    return low if max is None else np.asarray(np.minimum(low, max))
+
+
+pointwise("Clip", _clip, "output = min(max(input, min), max)", _clipped, rule=_clip_rule)
+
+
+def _isinf(site: Site) -> Links:
+    high, low = site["detect_positive"], site["detect_negative"]
+    if not (high or low):
+        return links(site, ("less", [operands(site)[0]]))  # false, for NaN too
+    return one("isinf" if high and low else "isposinf" if high else "isneginf", site)
+
+
 pointwise(
-    "Exp", "exp", "output = e^input", np.exp,
-    Exactness("ulp", 1, "a polynomial of degree 6 after exact reduction"),
+    "IsInf", _isinf, "Y = (X is +∞ and detect_positive, or −∞ and detect_negative)",
+    lambda X, detect_negative, detect_positive: np.isinf(X) & np.where(X > 0, detect_positive, detect_negative),
+    ranges={"detect_negative": FLAG, "detect_positive": FLAG},
 )  # fmt: skip
 pointwise(
-    "Tanh", "tanh", "output = tanh(input)", np.tanh,
-    Exactness("ulp", 3, "a polynomial below 0.625, else (1 − e) / (1 + e) with e = exp(−2 |x|)"),
+    "BitShift", lambda site: one(f"shift_{site.text('direction').lower()}", site),
+    "Z = X << Y or X >> Y; 0 for a Y of the type's bits or more",
+    lambda X, Y, direction: np.left_shift(X, Y) if direction == "LEFT" else np.right_shift(X, Y),
+    ranges={"direction": one_of("LEFT", "RIGHT")},
 )  # fmt: skip
+
+
+def _mod_rule(site: Site) -> Sequence[Made]:
+    if site.dtype(0).kind == "float":
+        site.require(site["fmod"] == 1, "floats need fmod", want="fmod = 1", got=site["fmod"])
+    return stretched(site)
+
+
+pointwise(
+    "Mod", lambda site: one("fmod" if site["fmod"] else "mod", site),
+    "C = A mod B with the sign of B, or with fmod that of A",
+    lambda A, B, fmod: np.fmod(A, B) if fmod else np.mod(A, B), rule=_mod_rule, ranges={"fmod": FLAG},
+)  # fmt: skip
+
+
+def _pow(site: Site) -> Links:
+    name, kind = site.node.inputs[1], site.type(1)
+    if kind.dtype == site.dtype(0):
+        return one("pow", site)
+    same_kind = ValueType(site.dtype(0), kind.shape)
+    cast = chain.pointwise("cast", [(name, kind)], (f"{site.node.outputs[0]}~y", same_kind))
+    return [cast, *links(site, ("pow", [(f"{site.node.outputs[0]}~y", same_kind)]))]
+
+
+pointwise("Pow", _pow, "Z = X ^ Y, in X's type", lambda X, Y: np.power(X, Y).astype(X.dtype),
+          Exactness("ulp", 2, "log2 in two parts, the product in two parts, exp2"))  # fmt: skip
+
+for _name, _stem, _formula, _numpy, _ulp in (
+    ("Exp", "exp", "output = e^input", np.exp, 1), ("Log", "log", "output = ln input", np.log, 2),
+    ("Sin", "sin", "output = sin input", np.sin, 2), ("Cos", "cos", "output = cos input", np.cos, 2),
+    ("Tan", "tan", "output = tan input", np.tan, 2), ("Asin", "asin", "output = asin input", np.arcsin, 2),
+    ("Acos", "acos", "output = acos input", np.arccos, 2), ("Atan", "atan", "output = atan input", np.arctan, 2),
+    ("Sinh", "sinh", "output = sinh input", np.sinh, 2), ("Cosh", "cosh", "output = cosh input", np.cosh, 2),
+    ("Tanh", "tanh", "output = tanh input", np.tanh, 3),
+    ("Asinh", "asinh", "output = asinh input", np.arcsinh, 2),
+    ("Acosh", "acosh", "output = acosh input", np.arccosh, 2),
+    ("Atanh", "atanh", "output = atanh input", np.arctanh, 2),
+    ("Sigmoid", "sigmoid", "Y = 1 / (1 + e^−X)", lambda X: (1 / (1 + np.exp(-X.astype(np.float64)))).astype(X.dtype), 3),
+    ("Softplus", "softplus", "Y = ln(1 + e^X)", lambda X: np.logaddexp(0, X.astype(np.float64)).astype(X.dtype), 3),
+    ("Erf", "erf", "output = erf input", None, 2),
+):  # fmt: skip
+    pointwise(_name, _stem, _formula, _numpy, Exactness("ulp", _ulp, "a polynomial of our own (simd/mathf.py)"))
+
+pointwise(
+    "Gelu", lambda site: one("gelu_tanh" if site["approximate"] == "tanh" else "gelu", site),
+    "Y = X · Φ(X), or with approximate = tanh 0.5 X (1 + tanh(√(2/π) (X + 0.044715 X³)))", None,
+    Exactness("ulp", 4, "of |X|: the tail within 4e-7 of itself, a difference, two products"),
+    ranges={"approximate": one_of("none", "tanh")},
+)  # fmt: skip
+
+for _name, _formula in (
+    ("LeakyRelu", "Y = X < 0 ? alpha · X : X"), ("PRelu", "Y = X < 0 ? slope · X : X"),
+    ("Elu", "Y = X < 0 ? alpha · (e^X − 1) : X"), ("Selu", "Y = gamma · (X ≤ 0 ? alpha · (e^X − 1) : X)"),
+    ("Celu", "Y = max(0, X) + min(0, alpha · (e^(X / alpha) − 1))"),
+    ("ThresholdedRelu", "Y = X > alpha ? X : 0"), ("HardSigmoid", "Y = max(0, min(1, alpha · X + beta))"),
+    ("HardSwish", "Y = X · max(0, min(1, X / 6 + 0.5))"), ("Mish", "Y = X · tanh(ln(1 + e^X))"),
+    ("Softsign", "output = input / (1 + |input|)"), ("Swish", "Y = X / (1 + e^(−alpha · X))"),
+    ("Shrink", "y = x < −lambd ? x + bias : x > lambd ? x − bias : 0"),
+):  # fmt: skip
+    define(
+        _name,
+        same if _name != "PRelu" else stretched,
+        summary=f"{_name}, element by element.",
+        formula=_formula,
+        shapes="The input's.",
+        expand=True,
+        exactness=Exactness("ulp", 8, "each step of the standard's function is rounded"),
+        kernels=(("the standard's function, its steps fused in one elementwise.chain", "always"),),
+    )

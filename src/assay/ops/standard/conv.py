@@ -1,0 +1,179 @@
+"""Convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from assay.graph.dim import Dim
+from assay.graph.graph import ValueType
+from assay.kernels.conv_sizes import Convolution, convolution, scratch, transposed
+from assay.ops.operator import Exactness
+from assay.ops.standard.definition import POSITIVE
+from assay.ops.standard.emit import Emitter
+from assay.ops.standard.linear import product_kind, wide
+from assay.ops.standard.registry import define
+from assay.ops.standard.site import Made, Site
+from assay.ops.standard.windows import RANGES, Window, window
+from assay.tensor.dtype import BF16, F16, F32
+
+ORDER = (
+    "Each output element is one chain of fma over blocks of 16 channels, then the window, then the channels of "
+    "the block; the bias is added last.",
+    "Padding counts as zeros.",
+)
+EXACTNESS = Exactness("ulp", "C * 128 + 2", "one rounding for each term of the window and channel")
+
+
+def window_of(site: Site) -> Window | None:
+    """The window of a convolution; its sizes are those of the weights."""
+    x, w = site.shape(0), site.shape(1)
+    if not site.require(len(x) >= 3, "wrong rank", want="3 or more", got=f"{len(x)} in {site.type(0)}", input=0):
+        return None
+    if not site.want_rank(1, len(x)):
+        return None
+    given = site.integers("kernel_shape")
+    sizes = [dim.constant for dim in w[2:]]
+    if given is not None and len(given) == len(sizes):
+        for axis, (size, dim) in enumerate(zip(given, w[2:], strict=True)):
+            site.require(
+                dim.equals(size), "kernel_shape isn't the weights'", want=f"{dim} at axis {axis + 2}", got=size, input=1
+            )
+        sizes = list(given)
+    if None in sizes or site.problems:
+        return None
+    return window(site, x[2:], tuple(size for size in sizes if size is not None))
+
+
+def _conv(site: Site) -> Sequence[Made]:
+    found = window_of(site)
+    if found is None:
+        return [None if site.problems else (site.shape(0)[0], site.shape(1)[0], *_open(site))]
+    x, w, group = site.shape(0), site.shape(1), site.integer("group")
+    hint = "the weights are [filters, channels / group, …]"
+    site.agree(x[1], w[1] * group, "channels", 1, hint)
+    if w[0].constant is not None:
+        site.require(w[0].constant % group == 0, "filters that groups don't divide", want=f"a multiple of {group}",
+                     got=w[0], input=1)  # fmt: skip
+    if site.has(2) and site.want_rank(2, 1):
+        site.agree(w[0], site.shape(2)[0], "filters and biases", 2)
+    return [(x[0], w[0], *found.output)]
+
+
+def _open(site: Site) -> list[Dim]:
+    return [site.unknown(str(axis)) for axis in range(2, site.rank(0))]
+
+
+def emit(
+    site: Site,
+    emitter: Emitter,
+    calls: Sequence[Convolution],
+    filters: int,
+    weights: int,
+) -> None:
+    """Convolutions that write parts of one output; `weights` are the elements of the arranged weights."""
+    dtype, out = site.dtype(0), site.outputs[0]
+    assert out is not None
+    kind = product_kind(dtype)
+    size = 8 if kind == "float64" else 4
+    halves = dtype in (F16, BF16)
+    x, w = wide(site, emitter, 0), wide(site, emitter, 1)
+    bias = wide(site, emitter, 2) if site.has(2) else None
+    y = emitter.temporary(replace(out, dtype=F32).nbytes({})) if halves else emitter.output()
+    arranged = emitter.temporary(size * weights)
+    for each in calls:
+        emitter.call(f"conv.arrange{8 * size}", [w, arranged, *each.arranged], reads=[w], writes=[arranged])
+    reads = [x, arranged, *([bias] if bias else [])]
+    for each in calls:
+        words = [x, arranged, bias or 0, y, "scratch", *each.words]
+        emitter.call(f"conv.{kind}", words, reads=reads, writes=[y], scratch=scratch(filters, size))
+    if halves:
+        emitter.cast(y.name, ValueType(F32, out.shape), dtype, emitter.output().name)
+
+
+def _lower_conv(site: Site, emitter: Emitter) -> None:
+    found = window_of(site)
+    assert found is not None
+    x, w, group = site.sizes(0), site.sizes(1), site.integer("group")
+    count = 1
+    for each in w:
+        count *= each
+    call = convolution(x[0], group, w[1], w[0] // group, found.spatial(x[2:]))
+    emit(site, emitter, [call], w[0] // group, count)
+
+
+define(
+    "Conv", _conv,
+    formula="Y[n, f, …] = B[f] + Σ_c Σ_window X[n, c, … · strides + window · dilations − pads] · W[f, c, window]",
+    shapes="[N, filters, floor((size + pads − dilations · (window − 1) − 1) / strides) + 1, …]",
+    ranges={**RANGES, "group": POSITIVE}, lower=_lower_conv, exactness=EXACTNESS, numerics=ORDER,
+    kernels=(("conv.<type>", "always; the weights are rearranged first, once if they are constant"),),
+)  # fmt: skip
+
+
+def _transposed_window(site: Site) -> Window | None:
+    from assay.ops.standard.windows import lists
+
+    x, w = site.shape(0), site.shape(1)
+    if not site.require(len(x) >= 3, "wrong rank", want="3 or more", got=f"{len(x)} in {site.type(0)}", input=0):
+        return None
+    if not site.want_rank(1, len(x)):
+        return None
+    dims = len(x) - 2
+    given = lists(site, dims)
+    sizes = site.integers("kernel_shape") or tuple(dim.constant or 0 for dim in w[2:])
+    added = site.integers("output_padding") or (0,) * dims
+    wanted = site.integers("output_shape")
+    if given is None or not site.require(len(sizes) == len(added) == dims, "lists of another rank", want=dims, got=len(sizes)):  # type: ignore[arg-type]
+        return None
+    mode = site.text("auto_pad")
+    before, after, output = list[Dim](), list[Dim](), list[Dim]()
+    for axis, dim in enumerate(x[2:]):
+        stride = given["strides"][axis]
+        reach = given["dilations"][axis] * (sizes[axis] - 1) + 1
+        whole = (dim - 1) * stride + reach + added[axis]
+        low, high = (Dim.of(given["pads"][axis + side] if mode == "NOTSET" else 0) for side in (0, dims))
+        if wanted is not None or mode in ("SAME_UPPER", "SAME_LOWER"):
+            count = Dim.of(wanted[-dims:][axis]) if wanted is not None else dim * stride
+            total = whole - count
+            less = total // 2
+            low, high = (less, total - less) if mode != "SAME_LOWER" else (total - less, less)
+            if mode == "NOTSET":
+                low, high = high, low
+        else:
+            count = whole - low - high
+        before.append(low)
+        after.append(high)
+        output.append(count)
+    return Window(tuple(sizes), given["strides"], given["dilations"], tuple(before), tuple(after), tuple(output))
+
+
+def _conv_transpose(site: Site) -> Sequence[Made]:
+    found = _transposed_window(site)
+    if found is None:
+        return [None]
+    x, w, group = site.shape(0), site.shape(1), site.integer("group")
+    site.agree(x[1], w[0], "channels", 1, "the weights are [channels, filters / group, …]")
+    if site.has(2) and site.want_rank(2, 1):
+        site.agree(w[1] * group, site.shape(2)[0], "filters and biases", 2)
+    return [(x[0], w[1] * group, *found.output)]
+
+
+def _lower_transposed(site: Site, emitter: Emitter) -> None:
+    found = _transposed_window(site)
+    assert found is not None
+    x, w, group = site.sizes(0), site.sizes(1), site.integer("group")
+    count = 1
+    for each in w:
+        count *= each
+    calls = transposed(x[0], group, x[1] // group, w[1], found.spatial(x[2:]))
+    emit(site, emitter, calls, w[1], count)
+
+
+define(
+    "ConvTranspose", _conv_transpose,
+    formula="Y[n, f, i · strides + window · dilations − pads] += X[n, c, i] · W[c, f, window], then B[f]",
+    shapes="[N, filters, strides · (size − 1) + output_padding + dilations · (window − 1) + 1 − pads, …]",
+    ranges={**RANGES, "group": POSITIVE}, lower=_lower_transposed, exactness=EXACTNESS, numerics=ORDER,
+    kernels=(("conv.<type>", "always: one call for each remainder of an output's place by the strides"),),
+)  # fmt: skip
