@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from math import prod
 
@@ -35,7 +35,7 @@ class Call:
 class Emitter:
     """Collects calls, and the temporaries that they need."""
 
-    def __init__(self, site: Site, constants: frozenset[str] | set[str] = frozenset()) -> None:
+    def __init__(self, site: Site, constants: Set[str] = frozenset()) -> None:
         self._site = site
         self._constants = constants
         self.calls: list[Call] = []
