@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from assay.simd.mathf import exp, exp64, log64, multiply, normal_tail, sincos, tanh
-from assay.simd.memory import get_f64, get_i64, load, put_f64, put_i64, store
+from assay.simd.mathf import erf, exp, multiply, normal_tail, sigmoid, tanh
+from assay.simd.memory import get_i64, load, put_i64, store
 
 
 def exps(args, tid, nthreads):
@@ -24,24 +24,16 @@ def tails(args, tid, nthreads):
         store(y + 4 * i, normal_tail(load(x + 4 * i)))
 
 
-def exps64(args, tid, nthreads):
+def erfs(args, tid, nthreads):
     x, y, n = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
-    for i in range(n):
-        put_f64(y + 8 * i, exp64(get_f64(x + 8 * i)))
+    for i in range(0, n, 16):
+        store(y + 4 * i, erf(load(x + 4 * i)))
 
 
-def logs64(args, tid, nthreads):
+def sigmoids(args, tid, nthreads):
     x, y, n = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24)
-    for i in range(n):
-        put_f64(y + 8 * i, log64(get_f64(x + 8 * i)))
-
-
-def sincoses(args, tid, nthreads):
-    x, y, z, n = get_i64(args + 8), get_i64(args + 16), get_i64(args + 24), get_i64(args + 32)
-    for i in range(n):
-        sine, cosine = sincos(get_f64(x + 8 * i))
-        put_f64(y + 8 * i, sine)
-        put_f64(z + 8 * i, cosine)
+    for i in range(0, n, 16):
+        store(y + 4 * i, sigmoid(load(x + 4 * i)))
 
 
 def products(args, tid, nthreads):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from assay.kernels.share import first_row
-from assay.simd.mathf import sincos
 from assay.simd.memory import get_f32, get_i32, load, load_row, put_f32, store, store_row, words
+from assay.simd.trig import cos, sin
 from assay.simd.vector import evens, fma, interleave_high, interleave_low, odds
 
 
@@ -18,10 +18,9 @@ def table(args, tid, nthreads):
     for row in range(first_row(rows, tid, nthreads), first_row(rows, tid + 1, nthreads)):
         position = np.float32(get_i32(positions + 4 * row))
         for pair in range(pairs):
-            angle = position * get_f32(frequencies + 4 * pair)
-            sine, cosine = sincos(np.float64(angle))
-            put_f32(out + 8 * pairs * row + 4 * pair, np.float32(cosine))
-            put_f32(out + 8 * pairs * row + 4 * (pairs + pair), np.float32(sine))
+            angle = np.float64(position * get_f32(frequencies + 4 * pair))
+            put_f32(out + 8 * pairs * row + 4 * pair, np.float32(cos(angle)))
+            put_f32(out + 8 * pairs * row + 4 * (pairs + pair), np.float32(sin(angle)))
 
 
 def halves(args, tid, nthreads):

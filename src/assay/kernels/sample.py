@@ -16,7 +16,8 @@ from assay.kernels.share import first_row
 from assay.kernels.sizes import MOST_TOP
 from assay.simd.device import device
 from assay.simd.fixed import FRACTION_BITS, add_fixed, fixed, lane_bits, no_fixed, sum_fixed
-from assay.simd.mathf import LN2, exp, f32_bits, highest_bit, log64, lowest_bit, magnitude, multiply
+from assay.simd.math64 import log
+from assay.simd.mathf import LN2, exp, f32_bits, highest_bit, lowest_bit, magnitude, multiply
 from assay.simd.memory import get_f32, get_i32, get_i64, load_row, put_f32, put_i32, put_i64, store, words
 from assay.simd.vector import any_lane, lane_numbers, select, splat, splat_i32, tree_max
 
@@ -178,7 +179,7 @@ def log_probability(logit, greatest, total):
     distance = 0.0
     if logit != greatest:
         distance = float(logit) - float(greatest)
-    return np.float32(distance - (log64(float(total)) - FRACTION_BITS * LN2))
+    return np.float32(distance - (log(float(total)) - FRACTION_BITS * LN2))
 
 
 @device

@@ -8,6 +8,7 @@ import inspect
 from collections.abc import Callable, Sequence
 
 from llvmlite import ir
+from numba.core.types.misc import unliteral
 from numba.extending import intrinsic
 
 F32, F64 = ir.FloatType(), ir.DoubleType()
@@ -43,7 +44,9 @@ def least(builder: ir.IRBuilder, left: ir.Value, right: ir.Value) -> ir.Value:
 
 def named(kind: ir.Type) -> str:
     """A type's part of the name of an LLVM intrinsic."""
-    return f"v{kind.count}f32" if isinstance(kind, ir.VectorType) else kind.intrinsic_name
+    if isinstance(kind, ir.VectorType):
+        return f"v{kind.count}{kind.element.intrinsic_name}"
+    return kind.intrinsic_name
 
 
 def fused(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
@@ -122,13 +125,21 @@ def choose(
 
 def instruction(*signatures):
     """Makes of `emit(builder, *values)` a function that kernels call. Of several signatures, each
-    `result(*arguments)`, the one that fits; to a single one its arguments are converted. `emit` returns a
-    value, several as a tuple, or None for void.
+    `result(*arguments)`, the first that fits, as a scalar fits a vector that takes it in all lanes; to a
+    single one its arguments are converted. `emit` returns a value, several as a tuple, or None for void.
     """
 
     def made(emit):
         def typed(typingctx, *arguments):
-            fitting = [each for each in signatures if each.args == arguments]
+            given = tuple(map(unliteral, arguments))
+            fitting = [each for each in signatures if each.args == given] or [
+                each
+                for each in signatures
+                if len(given) == len(each.args)
+                and all(
+                    a == b or b.can_convert_from(typingctx, a) for a, b in zip(given, each.args, strict=True)
+                )
+            ]
             if not fitting and len(signatures) > 1:
                 return None
 

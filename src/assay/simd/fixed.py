@@ -9,12 +9,9 @@ from llvmlite import ir
 from numba.core import types
 
 from assay.simd.emit import F64, I16, I64, call, constant, instruction
-from assay.simd.vector import LANES, F32x16, Mask16, Vector
+from assay.simd.vector import VF64, VI64, F32x16, I64x16, Mask16
 
 FRACTION_BITS = 40
-VF64 = ir.VectorType(F64, LANES)
-VI64 = ir.VectorType(I64, LANES)
-I64x16 = Vector("I64x16", VI64)
 
 
 def _to_fixed(builder: ir.IRBuilder, value: ir.Value, wide: ir.Type, whole: ir.Type) -> ir.Value:

@@ -10,7 +10,7 @@ from numba.extending import intrinsic
 from assay.simd.device import device
 from assay.simd.emit import F32, I1, I8, I16, I32, I64, call, constant, instruction, load_at, spread, store_at
 from assay.simd.target import has_f16c
-from assay.simd.vector import LANES, VF32, VI32, F32x16, I32x16
+from assay.simd.vector import LANES, VF32, VF64, VI32, F32x16, F64x16, I32x16
 
 VI16 = ir.VectorType(I16, LANES)
 
@@ -120,10 +120,12 @@ def _scalar(widen):
 
 
 load = _loader(F32x16, VF32, 4)
+load_f64 = _loader(F64x16, VF64, 8)
 load_i32 = _loader(I32x16, VI32, 4)
 load_f16 = _loader(F32x16, VI16, 2, half_to_float)
 load_i8 = _loader(I32x16, ir.VectorType(I8, LANES), 1, lambda builder, value: builder.sext(value, VI32))
 store = _storer(F32x16, 4)
+store_f64 = _storer(F64x16, 8)
 store_i32 = _storer(I32x16, 4)
 store_i8 = _storer(I32x16, 1, lambda builder, value: builder.trunc(value, ir.VectorType(I8, LANES)))
 

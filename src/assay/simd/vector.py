@@ -1,8 +1,9 @@
 """Vectors of 16 lanes as Numba values.
 
-`F32x16`, `I32x16` and `Mask16` are LLVM vectors; LLVM splits them into the registers that the processor has,
-so one kernel text serves every width with the same bits. Arithmetic is exact IEEE: no contraction, no
-reassociation.
+`F32x16`, `I32x16`, `F64x16`, `I64x16` and `Mask16` are LLVM vectors; LLVM splits them into the registers that
+the processor has, so one kernel text serves every width with the same bits. Arithmetic is exact IEEE: no
+contraction, no reassociation. A 64-bit vector takes a scalar in the other operand's place, so that one text
+serves a float64 and 16 of them.
 """
 
 from __future__ import annotations
@@ -13,23 +14,44 @@ from functools import reduce
 
 from llvmlite import ir
 from numba.core import types
+from numba.core.typeconv import Conversion
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
-from numba.extending import lower_builtin, models, register_model
+from numba.extending import lower_builtin, lower_cast, models, register_model
 
-from assay.simd.emit import F32, I1, I16, I32, call, constant, conversion, fused, instruction, named, spread
+from assay.simd.emit import (
+    F32,
+    F64,
+    I1,
+    I16,
+    I32,
+    I64,
+    call,
+    constant,
+    conversion,
+    fused,
+    instruction,
+    named,
+    spread,
+)
 
 LANES = 16
 VF32 = ir.VectorType(F32, LANES)
 VI32 = ir.VectorType(I32, LANES)
+VF64 = ir.VectorType(F64, LANES)
+VI64 = ir.VectorType(I64, LANES)
 VI1 = ir.VectorType(I1, LANES)
 
 
 class Vector(types.Type):
-    """Numba's name for one LLVM vector type."""
+    """Numba's name for one LLVM vector type, and the kind of scalars that it takes in all lanes, if any."""
 
-    def __init__(self, name: str, llvm: ir.VectorType) -> None:
+    def __init__(self, name: str, llvm: ir.VectorType, scalars: type[types.Number] | None = None) -> None:
         super().__init__(name)
         self.llvm = llvm
+        self.scalars = scalars
+
+    def can_convert_from(self, typingctx, other):
+        return Conversion.safe if self.scalars and isinstance(other, self.scalars) else None
 
 
 @register_model(Vector)
@@ -40,7 +62,16 @@ class VectorModel(models.PrimitiveModel):
 
 F32x16 = Vector("F32x16", VF32)
 I32x16 = Vector("I32x16", VI32)
+F64x16 = Vector("F64x16", VF64, types.Float)
+I64x16 = Vector("I64x16", VI64, types.Integer)
 Mask16 = Vector("Mask16", VI1)
+
+
+@lower_cast(types.Float, F64x16)
+@lower_cast(types.Integer, I64x16)
+def _all_lanes(context, builder, scalar, vector, value):
+    element = types.float64 if vector == F64x16 else types.int64
+    return spread(builder, context.cast(builder, value, scalar, element), LANES)
 
 
 Emit = Callable[..., ir.Value]
@@ -48,13 +79,14 @@ Emit = Callable[..., ir.Value]
 
 
 def _operator(python, emit: dict[Vector, Emit], result: Vector | None = None, operands: int = 2) -> None:
-    """Register `python` on equal vectors, each as what `emit` makes of them."""
+    """Register `python` on vectors of one kind, each as what `emit` makes of them."""
 
     @infer_global(python)
     class Typing(AbstractTemplate):
         def generic(self, args, kws):
-            if args[:1] * operands == args and args[0] in emit:
-                return signature(result or args[0], *args)
+            for vector in set(args) & set(emit):
+                if all(arg == vector or vector.can_convert_from(self.context, arg) for arg in args):
+                    return signature(result or vector, *[vector] * operands)
             return None
 
     for vector, function in emit.items():
@@ -66,16 +98,23 @@ def _operator(python, emit: dict[Vector, Emit], result: Vector | None = None, op
 
 
 _BUILD = ir.IRBuilder
-_operator(operator.add, {F32x16: _BUILD.fadd, I32x16: _BUILD.add})
-_operator(operator.sub, {F32x16: _BUILD.fsub, I32x16: _BUILD.sub})
-_operator(operator.mul, {F32x16: _BUILD.fmul, I32x16: _BUILD.mul})
-_operator(operator.truediv, {F32x16: _BUILD.fdiv})
-_operator(operator.neg, {F32x16: _BUILD.fneg}, operands=1)
-_operator(operator.and_, {I32x16: _BUILD.and_, Mask16: _BUILD.and_})
-_operator(operator.or_, {I32x16: _BUILD.or_, Mask16: _BUILD.or_})
-_operator(operator.xor, {I32x16: _BUILD.xor, Mask16: _BUILD.xor})
-_operator(operator.lshift, {I32x16: _BUILD.shl})
-_operator(operator.rshift, {I32x16: _BUILD.lshr})
+_FLOATS, _INTEGERS = (F32x16, F64x16), (I32x16, I64x16)
+
+
+def _arithmetic(python, on_floats: Emit, on_integers: Emit) -> None:
+    _operator(python, dict.fromkeys(_FLOATS, on_floats) | dict.fromkeys(_INTEGERS, on_integers))
+
+
+_arithmetic(operator.add, _BUILD.fadd, _BUILD.add)
+_arithmetic(operator.sub, _BUILD.fsub, _BUILD.sub)
+_arithmetic(operator.mul, _BUILD.fmul, _BUILD.mul)
+_operator(operator.truediv, dict.fromkeys(_FLOATS, _BUILD.fdiv))
+_operator(operator.neg, dict.fromkeys(_FLOATS, _BUILD.fneg), operands=1)
+_operator(operator.and_, dict.fromkeys((*_INTEGERS, Mask16), _BUILD.and_))
+_operator(operator.or_, dict.fromkeys((*_INTEGERS, Mask16), _BUILD.or_))
+_operator(operator.xor, dict.fromkeys((*_INTEGERS, Mask16), _BUILD.xor))
+_operator(operator.lshift, dict.fromkeys(_INTEGERS, _BUILD.shl))
+_operator(operator.rshift, {I32x16: _BUILD.lshr, I64x16: _BUILD.ashr})  # the second as of an int64
 
 
 def _comparison(python, symbol: str) -> None:
@@ -86,7 +125,7 @@ def _comparison(python, symbol: str) -> None:
     def integers(builder, left, right):
         return builder.icmp_signed(symbol, left, right)
 
-    _operator(python, {F32x16: floats, I32x16: integers}, Mask16)
+    _operator(python, dict.fromkeys(_FLOATS, floats) | dict.fromkeys(_INTEGERS, integers), Mask16)
 
 
 _comparison(operator.lt, "<")
@@ -109,7 +148,7 @@ def splat_i32(builder, value):
     return spread(builder, value, LANES)
 
 
-@instruction(*(kind(kind, kind, kind) for kind in (F32x16, types.float32, types.float64)))
+@instruction(*(kind(kind, kind, kind) for kind in (F32x16, F64x16, types.float32, types.float64)))
 def fma(builder, a, b, c):
     """a·b + c with one rounding, on vectors or on scalars."""
     return fused(builder, a, b, c)
@@ -118,7 +157,7 @@ def fma(builder, a, b, c):
 def horner(*coefficients: float):
     """The polynomial with these coefficients, the highest power's first, by fma."""
 
-    @instruction(F32x16(F32x16), types.float64(types.float64))
+    @instruction(*(kind(kind) for kind in (F32x16, F64x16, types.float64)))
     def evaluate(builder, x):
         factors = [constant(x.type, coefficient) for coefficient in coefficients]
         return reduce(lambda total, factor: fused(builder, total, x, factor), factors)
@@ -126,15 +165,18 @@ def horner(*coefficients: float):
     return evaluate
 
 
-@instruction(*(kind(kind) for kind in (F32x16, types.float32, types.float64)))
+@instruction(*(kind(kind) for kind in (F32x16, F64x16, types.float32, types.float64)))
 def sqrt(builder, value):
     """The correctly rounded square root, of a vector or a scalar."""
     return call(builder, f"llvm.sqrt.{named(value.type)}", value.type, value)
 
 
-@instruction(*(kind(Mask16, kind, kind) for kind in (F32x16, I32x16)))
+@instruction(
+    *(kind(Mask16, kind, kind) for kind in (*_FLOATS, *_INTEGERS)),
+    *(kind(types.boolean, kind, kind) for kind in (types.float64, types.int64)),
+)
 def select(builder, mask, yes, no):
-    """Lane by lane: `yes` where the mask is set, else `no`."""
+    """Lane by lane: `yes` where the mask is set, else `no`. Both are evaluated, of scalars too."""
     return builder.select(mask, yes, no)
 
 
@@ -146,6 +188,10 @@ bits = conversion(I32x16(F32x16), _BUILD.bitcast, VI32)
 """The 32 bits of each float, as integers."""
 floats = conversion(F32x16(I32x16), _BUILD.bitcast, VF32)
 """Each lane's 32 bits, as a float."""
+widen = conversion(F64x16(F32x16), _BUILD.fpext, VF64)
+"""float32 to float64, exact."""
+narrow = conversion(F32x16(F64x16), _BUILD.fptrunc, VF32)
+"""float64 to float32, to nearest even."""
 
 
 @instruction(I32x16())
@@ -199,7 +245,34 @@ interleave_high = _shuffle([8 + lane // 2 + LANES * (lane % 2) for lane in range
 """a8, b8, …, a15, b15."""
 
 
-@instruction(types.boolean(Mask16))
+@instruction(types.boolean(Mask16), types.boolean(types.boolean))
 def any_lane(builder, mask):
     """Whether any lane of the mask is set."""
+    if mask.type == I1:
+        return mask
     return builder.icmp_unsigned("!=", builder.bitcast(mask, I16), I16(0))
+
+
+@instruction(types.int64(F64x16), types.int64(types.float64))
+def lane_count(builder, value):
+    """16 for a vector, 1 for a scalar."""
+    return I64(LANES if value.type == VF64 else 1)
+
+
+@instruction(types.float64(F64x16, types.int64), types.float64(types.float64, types.int64))
+def lane(builder, value, number):
+    """One lane; a scalar is its own."""
+    return builder.extract_element(value, number) if value.type == VF64 else value
+
+
+@instruction(
+    F64x16(F64x16, types.int64, types.float64),
+    I64x16(I64x16, types.int64, types.int64),
+    types.float64(types.float64, types.int64, types.float64),
+    types.int64(types.int64, types.int64, types.int64),
+)
+def with_lane(builder, value, number, replacement):
+    """The vector with one lane replaced; of a scalar, the replacement."""
+    if isinstance(value.type, ir.VectorType):
+        return builder.insert_element(value, replacement, number)
+    return replacement
