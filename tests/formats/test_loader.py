@@ -186,6 +186,10 @@ BROKEN = {
     "version": (header(described(), 3) + bytes(24), "not an .npy file, or a damaged one"),
     "header": (header(described())[:30], "not an .npy file, or a damaged one"),
     "long header": (header(described() + " " * 20000, 2) + bytes(24), "not an .npy file, or a damaged one"),
+    "huge header": (
+        b"\x93NUMPY\2\0" + (1 << 31).to_bytes(4, "little") + bytes(2 << 20),
+        "not an .npy file, or a damaged one",
+    ),
     "deep": (header("(" * 5000), "not an .npy file, or a damaged one"),
     "call": (header("print(1)"), "not an .npy file, or a damaged one"),
     "unhashable": (header("{[]: 1}"), "not an .npy file, or a damaged one"),
@@ -238,6 +242,11 @@ def test_other_files_that_are_not_sound(tmp_path: Path) -> None:
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("a.npy", header(described()) + bytes(23))
     assert refused(packed, name="a").rule == "the file is cut short"
+    with zipfile.ZipFile(packed, "w") as archive:
+        for number in range(12000):
+            archive.writestr(f"{number:050}.npy", b"")
+    error = refused(packed, name="a")
+    assert error.rule == "not an archive, or a damaged one" and "bytes to describe" in error.got
     tensors = tmp_path / "x.safetensors"
     tensors.write_bytes(built(json.dumps({"w": entry("F8_E4M3", (4,))}), bytes(4)))
     assert refused(tensors, name="w").got == "float8_e4m3fn"

@@ -6,6 +6,7 @@ member of an archive, which an .npz file is.
 
 from __future__ import annotations
 
+import io
 import math
 import mmap
 import tokenize
@@ -13,7 +14,7 @@ import zipfile
 import zlib
 from collections.abc import Collection
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,8 @@ from assay.formats.safetensors_header import Room, read_header
 from assay.formats.tensors import near, quoted
 
 _RANK_LIMIT = 32
+_READ_LIMIT = 1 << 20
+"""Bytes of a header, or of an archive's table: of 15,000 arrays."""
 _NAMED = (".npz", ".safetensors")
 _NPY_HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
@@ -45,6 +48,15 @@ class Array(NamedTuple):
     nbytes: int
 
 
+class _Reader(io.BufferedReader):
+    """Reads no more at once than a header may be: NumPy and zipfile take what a file says of its lengths."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        if size is not None and size > _READ_LIMIT:
+            raise ValueError(f"{size} bytes to describe what is in it")
+        return super().read(size)
+
+
 def map_records(
     path: Path, name: str | None, dtype: npt.DTypeLike | None, shape: tuple[int, ...]
 ) -> tuple[mmap.mmap, Array]:
@@ -62,7 +74,8 @@ def map_records(
         if given != wanted:
             rule = "a field is missing" if wanted else "a field that this file leaves no use for"
             raise RequestError(rule, place=field, got=f"a {path.suffix or 'raw'} file")
-    with opened(path, "a file of records") as (fd, size), open(fd, "rb", closefd=False) as file:
+    with opened(path, "a file of records") as (fd, size):
+        file = _Reader(io.FileIO(fd, closefd=False))
         if raw:
             found = _raw(dtype, shape, size)
         elif name is None:
@@ -83,7 +96,7 @@ def _raw(dtype: npt.DTypeLike | None, shape: tuple[int, ...], size: int) -> Arra
     return Array(elements, (size // max(record, 1), *shape), 0, size)
 
 
-def _npy(file: BinaryIO, start: int, nbytes: int) -> Array:
+def _npy(file: io.BufferedReader, start: int, nbytes: int) -> Array:
     """The array of an .npy file, which begins at byte `start` and has so many bytes."""
     file.seek(start)
     try:
@@ -97,7 +110,7 @@ def _npy(file: BinaryIO, start: int, nbytes: int) -> Array:
     return Array(dtype, shape, file.tell(), start + nbytes - file.tell())
 
 
-def _member(file: BinaryIO, name: str) -> Array:
+def _member(file: io.BufferedReader, name: str) -> Array:
     """An array of an archive that is stored as it is: what is compressed can't be mapped."""
     try:
         with zipfile.ZipFile(file) as archive:
