@@ -74,6 +74,15 @@ def test_memory_is_reused_on_request(tmp_path: Path) -> None:
     assert np.array_equal(whole(same), whole(DataLoader(path, batch=7, seed=1)))
 
 
+@pytest.mark.parametrize("batch", [1, 5000, 9000, 20000])
+def test_orders_are_worked_out_ahead_in_parts_of_any_size(tmp_path: Path, batch: int) -> None:
+    path = tmp_path / "many.npy"
+    count = 200 if batch == 1 else 20000
+    np.save(path, np.arange(count))
+    expected = Permutation(count, 4, 0)(0, count)
+    assert np.array_equal(whole(DataLoader(path, batch=batch, seed=4)), expected)
+
+
 @given(
     count=st.integers(1, 60),
     world=st.integers(1, 7),
