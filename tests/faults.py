@@ -471,6 +471,25 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
         ),
     ),
     (
+        "tests/ops/test_versions.py",
+        (
+            ("ops/standard/older.py", "range(rank, rank + count)", "range(count)"),
+            (
+                "ops/standard/older.py",
+                "**attributes | dict(node.attributes)",
+                "**dict(node.attributes) | attributes",
+            ),
+            ("ops/standard/older.py", "axis == -1 or (rank", "axis < 0 or (rank"),
+            ("ops/standard/older.py", "momentum=0.0), outputs", "momentum=1.0), outputs"),
+            ("ops/standard/older.py", "training_mode=int(not given", "training_mode=int(given"),
+            ("ops/standard/older.py", '"floor": "round_prefer_ceil"', '"floor": "ceil"'),
+            ("ops/standard/older.py", "new.like_data(1 / p)", "new.like_data(p)"),
+            ("ops/standard/older.py", '"Concat", zero, rest', '"Concat", rest, zero'),
+            ("ops/standard/older.py", '@until(11, "Hardmax', '@until(1, "Hardmax'),
+            ("ops/standard/versions.py", "version <= last), default", "version < last), default"),
+        ),
+    ),
+    (
         "tests/llm/test_interrupted.py",
         (("llm/sequence.py", "len(self.top_logprobs)) - 1)", "len(self.top_logprobs)))"),),
     ),

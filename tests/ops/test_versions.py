@@ -145,7 +145,7 @@ RUNTIME = [
     *((op, v, [x], {"axis": axis})
       for op in ("Softmax", "LogSoftmax", "Hardmax") for v, x, axis in
       ((7, X2, 0), (10, X4, 2), (11, X4, 0), (11, X4, 1), (12, X4, -1), (12, X4, -2), (11, X4, 3))),
-    ("Softmax", 9, [X3], {}),
+    ("Softmax", 9, [X3], {}), ("Softmax", 11, [X3[..., :0]], {"axis": 1}),
     *((op, 11, [np.abs(X4)], attributes) for op in REDUCTIONS for attributes in
       ({}, {"axes": (1, -1)}, {"axes": (2,), "keepdims": 0})),
     ("ReduceMean", 13, [X4], {"axes": (0, 1)}),
@@ -251,6 +251,7 @@ NUMPY = [
     *((op, 1, [X2 > 0, X2[:, 0] > 0], {"broadcast": 1, "axis": 0}, [f(X2 > 0, X2[:, :1] > 0)])
       for op, f in (("And", np.logical_and), ("Or", np.logical_or), ("Xor", np.logical_xor))),
     ("PRelu", 6, [X4, floats(1, 2, 3)], {}, [np.where(X4 < 0, X4 * floats(1, 2, 3).reshape(3, 1, 1), X4)]),
+    ("PRelu", 6, [floats(-1, 2), floats(3)], {}, [floats(-3, 2)]),
     ("PRelu", 1, [X4, floats(3)], {"consumed_inputs": (0,)}, [np.where(X4 < 0, X4 * 3, X4)]),
     ("Gemm", 6, [X2, X2, FOUR], {"broadcast": 1, "transB": 1}, [SQUARE + FOUR]),
     ("Gemm", 1, [X2, X2, SQUARE], {"transB": 1}, [2 * SQUARE]),
@@ -288,6 +289,7 @@ NUMPY = [
     ("Upsample", 1, [floats([[[0, 1]]])], {"height_scale": 1.0, "width_scale": 2.0, "mode": "bilinear"},
      [floats([[[0, 0.5, 1, 1]]])]),
     ("Clip", 1, [floats(np.inf, -3, 1)], {"min": -2.0}, [floats(np.inf, -2, 1)]),
+    ("Clip", 1, [floats(-np.inf, 3)], {"max": 2.0}, [floats(-np.inf, 2)]),
     ("Clip", 6, [floats(np.inf)], {"min": -2.0}, [floats(np.finfo(np.float32).max)]),
     ("Clip", 6, [np.array([7, -9], np.float16)], {"min": -2.0}, [np.array([7, -2], np.float16)]),
     ("Pad", 1, [X2], {"paddings": (0, 2, 1, 0), "value": 3.0},
@@ -307,12 +309,14 @@ def test_means_the_same_in_numpy(case):
     same(rewritten(version, node, given), want, rtol=1e-5)
 
 
-def test_dropout_without_is_test_drops():
-    node, given = written("Dropout", [np.ones((100, 100), np.float32)], 2, ratio=0.25)
+@pytest.mark.parametrize("attributes", [{}, {"ratio": 0.25}])
+def test_dropout_without_is_test_drops(attributes):
+    node, given = written("Dropout", [np.ones((100, 100), np.float32)], 2, **attributes)
     y, mask = rewritten(6, node, given)
+    kept = 1 - attributes.get("ratio", 0.5)
     assert set(np.unique(mask)) == {0, 1} and mask.dtype == np.float32
-    np.testing.assert_allclose(y, mask / 0.75, rtol=1e-6)
-    assert abs(mask.mean() - 0.75) < 0.022  # five standard deviations of 10,000 draws
+    np.testing.assert_allclose(y, mask / kept, rtol=1e-6)
+    assert abs(mask.mean() - kept) < 0.025  # five standard deviations of 10,000 draws
 
 
 def test_labels_go_either_way():
@@ -414,6 +418,20 @@ def test_an_axis_needs_ranks():
         upgrade(node, 6, Known({}))
 
 
+def test_statistics_of_the_batch_alone_cost_a_second_node():
+    names = [("y", "mean", "var", "", ""), ("y", "", "", "own", "")]
+    nodes = [upgrade(Node("BatchNormalization", tuple("xsbmv"), each), 9, Known({})) for each in names]
+    assert list(map(len, nodes)) == [1, 2]
+
+
+def test_a_scan_scans_something():
+    node, given = scan_of([None, X3, X3])
+    node = Node("Scan", node.inputs, node.outputs, {**node.attributes, "num_scan_inputs": 0})
+    with pytest.raises(ContractError, match="num_scan_inputs out of range") as raised:
+        upgrade(node, 8, Known(given))
+    assert (raised.value.want, raised.value.got) == ("1 to 2", "0")
+
+
 def test_a_test_has_no_statistics():
     node, given = written("BatchNormalization", BATCH, 3, is_test=1)
     with pytest.raises(ContractError, match="statistics of a test"):
@@ -483,4 +501,8 @@ def test_what_changes_say():
         1,
         "`consumed_inputs`, a hint about memory, is dropped. The attribute `shape` becomes an input.",
     )
+    assert [text for _, text in changes("GRU")[:2]] == [
+        "The default of `direction`, misspelt `foward`, is written out as it was meant.",
+        "`output_sequence` is dropped: outputs are optional.",
+    ]
     assert changes("Attention")[0] == (23, "Version 24 adds `nonpad_kv_seqlen`; without, it means the same.")

@@ -74,7 +74,7 @@ class Draft:
     def inner(self, count: int, node: Node) -> list[Node]:
         """Ends with the node, which gets `count` dimensions of 1 behind those of its second input."""
         first, second = node.inputs
-        if count:
+        if count > 0:
             rank = cast(int, self.context.rank(second))
             second = self("Unsqueeze", second, self.vector(range(rank, rank + count)))
         return [*self.nodes, replace(node, inputs=(first, second))]
@@ -219,7 +219,7 @@ def real(node: Node, new: Draft) -> list[Node]:
 def slopes(node: Node, new: Draft) -> list[Node]:
     """A vector of slopes is one for each channel: it gets dimensions of 1 behind its own (Unsqueeze)."""
     rank, own = map(new.context.rank, node.inputs)
-    return new.inner(rank - 2 if rank is not None and rank > 2 and own == 1 else 0, node)
+    return new.inner(rank - 2 if rank is not None and own == 1 else 0, node)
 
 
 @until(11, "Hardmax LogSoftmax Softmax")
@@ -449,7 +449,7 @@ def scan_batch(node: Node, new: Draft) -> list[Node]:
     zero, end = new.vector(0), ""
     if length:
         end = new("Reshape", length, new.vector(-1))
-        scanned = [new("Slice", name, zero, end, zero) for name in scanned]
+        scanned = [new("Slice", name, zero, end) for name in scanned]
     done = [new.context.fresh("row") for _ in node.outputs]
     ways = {"scan_input_directions": node.attributes["directions"]} if "directions" in node.attributes else {}
     row = replace(changed(node, "directions", **ways), inputs=(*state, *scanned), outputs=tuple(done))
