@@ -162,6 +162,7 @@ class _Stager:
                 emitter = Emitter(group[0], constants)
                 assert group[0].definition.lower
                 group[0].definition.lower(group[0], emitter)
+                emitter.finish()
                 own = emitter.calls
                 temporaries |= emitter.temporaries
             for call in own:

@@ -13,7 +13,7 @@ from assay.kernels.sizes import CHAIN_SCRATCH
 from assay.ops import chain
 from assay.ops.operator import Address, Argument, Scratch
 from assay.ops.standard.site import Site
-from assay.tensor.dtype import DType
+from assay.tensor.dtype import BF16, F16, F32, F64, I64, U64, DType
 from assay.tensor.narrow import numpy_of
 
 
@@ -40,12 +40,39 @@ class Emitter:
         self._constants = constants
         self.calls: list[Call] = []
         self.temporaries: dict[str, int] = {}
+        self._narrowed: list[tuple[str, ValueType, DType, str]] = []
 
     def input(self, index: int) -> Address:
         return Address(self._site.node.inputs[index])
 
     def output(self, index: int = 0) -> Address:
         return Address(self._site.node.outputs[index])
+
+    def widened(self, index: int) -> tuple[Address, DType]:
+        """An input in an element type that kernels on single elements know: halves as float32, small integers
+        and bool as int64, exactly.
+        """
+        kind = self._site.type(index)
+        dtype = wide(kind.dtype)
+        if dtype == kind.dtype:
+            return self.input(index), dtype
+        return self.cast(self._site.node.inputs[index], kind, dtype), dtype
+
+    def narrowed(self, dtype: DType, index: int = 0) -> Address:
+        """Where an output is to be written in such a type; `finish` casts it to its own."""
+        kind = self._site.outputs[index]
+        assert kind is not None
+        if dtype == kind.dtype:
+            return self.output(index)
+        made = ValueType(dtype, kind.shape)
+        target = self.temporary(made.nbytes({}))
+        self._narrowed.append((target.name, made, kind.dtype, self.output(index).name))
+        return target
+
+    def finish(self) -> None:
+        """Add the casts that are left."""
+        for name, made, dtype, output in self._narrowed:
+            self.cast(name, made, dtype, output)
 
     def constant(self, index: int) -> bool:
         """Whether an input is the same in every run."""
@@ -94,6 +121,13 @@ class Emitter:
         sources, targets = (tuple(address.name for address in each) for each in (reads, writes))
         once = all(name in self._constants for name in sources)
         self.calls.append(Call(kernel, words, sources, targets, scratch, once))
+
+
+def wide(dtype: DType) -> DType:
+    """The element type of kernels on single elements that holds another's numbers."""
+    if dtype in (F16, BF16):
+        return F32
+    return dtype if dtype in (F32, F64, I64, U64) else I64
 
 
 def bits_of(number: float, dtype: DType) -> int:

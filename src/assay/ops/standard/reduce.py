@@ -1,0 +1,288 @@
+"""Reductions, and what is made of them: extremes' places, softmax, running sums, the greatest of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from math import prod
+
+import numpy as np
+
+from assay.graph.dim import Dim
+from assay.graph.graph import ValueType
+from assay.kernels.sizes import REDUCE_SCRATCH
+from assay.kernels.strides import KINDS, reduction
+from assay.ops import chain
+from assay.ops.operator import BITWISE, Address, Exactness
+from assay.ops.standard.definition import AXIS, FLAG
+from assay.ops.standard.emit import Emitter, bits_of
+from assay.ops.standard.registry import define
+from assay.ops.standard.shape import axes_of
+from assay.ops.standard.site import UNRANKED, Array, Made, Shape, Site
+from assay.tensor.dtype import F32, I64, DType
+from assay.tensor.narrow import numpy_of
+
+ORDER = "Sums are in 16 lanes (lane = place among the reduced elements mod 16), which one fixed tree folds."
+SUMS = Exactness("ulp", "N / 16 + 6", "N / 16 roundings in a lane, 4 in the tree; of the magnitudes' sum")
+
+
+def reduced_axes(site: Site) -> list[int] | None:
+    """The axes that are reduced; None where they aren't known."""
+    rank = site.rank(0)
+    if site.has(1) and site.type(1).sizes != (0,):
+        return axes_of(site, 1, rank)
+    return [] if site["noop_with_empty_axes"] else list(range(rank))
+
+
+def kept(shape: Shape, axes: Sequence[int], keep: bool) -> Shape:
+    """A shape without the reduced axes, or with 1 in their place."""
+    one = Dim.of(1)
+    return tuple(one if axis in axes else dim for axis, dim in enumerate(shape) if keep or axis not in axes)
+
+
+def _reduce(site: Site) -> Sequence[Made]:
+    axes = reduced_axes(site)
+    if axes is None:
+        keep = bool(site["keepdims"])
+        return [tuple(site.unknown(str(axis)) for axis in range(site.rank(0))) if keep else UNRANKED]
+    return [kept(site.shape(0), axes, bool(site["keepdims"]))]
+
+
+def neutral(name: str, dtype: DType) -> float | int:
+    """What no elements reduce to."""
+    if name not in ("max", "min"):
+        return 1 if name == "prod" else 0
+    if dtype.kind == "float":
+        return -np.inf if name == "max" else np.inf
+    numpy = numpy_of(dtype)
+    info = (0, 1) if numpy == np.bool_ else (int(np.iinfo(numpy).min), int(np.iinfo(numpy).max))
+    return info[0] if name == "max" else info[1]
+
+
+def emit(
+    emitter: Emitter, name: str, x: Address, dtype: DType, sizes: Sequence[int], axes: Sequence[int], y: Address,
+    start: float | int,
+) -> None:  # fmt: skip
+    """One reduction of contiguous elements of a kernel's type."""
+    words = reduction(name, dtype.name, sizes, axes, start)
+    kernel = f"reduce.{dtype}" if dtype.kind == "float" else "reduce.integer"
+    emitter.call(kernel, [x, y, "scratch", *words], reads=[x], writes=[y], scratch=REDUCE_SCRATCH)
+
+
+def _lower(name: str, site: Site, emitter: Emitter) -> None:
+    x, dtype = emitter.widened(0)
+    axes = reduced_axes(site)
+    assert axes is not None
+    sizes, out = site.sizes(0), site.outputs[0]
+    assert out is not None
+    y = emitter.narrowed(dtype)
+    inner = {"l2": "sum_square", "log_sum": "sum"}.get(name, name)
+    kind = ValueType(dtype, out.shape)
+    if name == "log_sum_exp":
+        _log_sum_exp(site, emitter, x, dtype, axes, y)
+        return
+    target = emitter.temporary(kind.nbytes({})) if inner != name else y
+    emit(emitter, inner, x, dtype, sizes, axes, target, neutral(name, site.dtype(0)))
+    if inner != name:
+        stem = "sqrt" if name == "l2" else "log"
+        emitter.chain(site.out(), chain.pointwise(stem, [(target.name, kind)], (y.name, kind)))
+
+
+def _log_sum_exp(
+    site: Site, emitter: Emitter, x: Address, dtype: DType, axes: Sequence[int], y: Address
+) -> None:
+    """log Σ exp(x − m) + m, m the greatest finite bound of the elements."""
+    sizes, full = site.sizes(0), ValueType(dtype, site.shape(0))
+    small = ValueType(dtype, tuple(Dim.of(1 if axis in axes else size) for axis, size in enumerate(sizes)))
+    top, bounded, sums = (emitter.temporary(small.nbytes({})) for _ in range(3))
+    powers = emitter.temporary(full.nbytes({}))
+    rows = small.sizes
+    assert rows is not None
+    emit(emitter, "max", x, dtype, sizes, axes, top, -np.inf)
+    info = np.finfo(dtype.numpy)
+    limits = [bits_of(float(info.min), dtype)], [bits_of(float(info.max), dtype)]
+    emitter.chain(
+        rows,
+        chain.pointwise("max", [(top.name, small)], ("low", small), limits[0]),
+        chain.pointwise("min", [("low", small)], (bounded.name, small), limits[1]),
+    )
+    emitter.chain(
+        sizes,
+        chain.pointwise("sub", [(x.name, full), (bounded.name, small)], ("less", full)),
+        chain.pointwise("exp", [("less", full)], (powers.name, full)),
+    )
+    emit(emitter, "sum", powers, dtype, sizes, axes, sums, 0)
+    emitter.chain(
+        rows,
+        chain.pointwise("log", [(sums.name, small)], ("log", small)),
+        chain.pointwise("add", [("log", small), (bounded.name, small)], (y.name, small)),
+    )
+
+
+def _numpy(name: str, data: Array, axes: Array | None, keepdims: int, noop_with_empty_axes: int) -> Array:
+    if axes is not None and axes.size:
+        which: tuple[int, ...] = tuple(int(axis) for axis in axes)
+    else:
+        which = () if noop_with_empty_axes else tuple(range(data.ndim))
+    x = data.astype(np.float64) if data.dtype.kind not in "iub" else data
+    made = {
+        "sum": lambda: np.sum(x, which, data.dtype if data.dtype.kind in "iu" else None, keepdims=bool(keepdims)),
+        "mean": lambda: np.mean(x, which, keepdims=bool(keepdims)),
+        "prod": lambda: np.prod(x, which, data.dtype if data.dtype.kind in "iu" else None, keepdims=bool(keepdims)),
+        "max": lambda: np.max(x, which, keepdims=bool(keepdims), initial=neutral("max", _dtype(data))),
+        "min": lambda: np.min(x, which, keepdims=bool(keepdims), initial=neutral("min", _dtype(data))),
+        "sum_square": lambda: np.sum(x * x, which, keepdims=bool(keepdims)),
+        "l1": lambda: np.sum(np.abs(x), which, keepdims=bool(keepdims)),
+        "l2": lambda: np.sqrt(np.sum(x * x, which, keepdims=bool(keepdims))),
+        "log_sum": lambda: np.log(np.sum(x, which, keepdims=bool(keepdims))),
+        "log_sum_exp": lambda: np.logaddexp.reduce(x.astype(np.float64), which, keepdims=bool(keepdims)),
+    }[name]()
+    return np.asarray(made, data.dtype)
+
+
+def _dtype(data: Array) -> DType:
+    from assay.tensor.narrow import dtype_of
+
+    found = dtype_of(data.dtype)
+    assert found
+    return found
+
+
+for _op, _name, _formula, _exactness in (
+    ("ReduceSum", "sum", "reduced = Σ data", SUMS), ("ReduceMean", "mean", "reduced = Σ data / N", SUMS),
+    ("ReduceProd", "prod", "reduced = Π data", SUMS), ("ReduceMax", "max", "reduced = max data", BITWISE),
+    ("ReduceMin", "min", "reduced = min data", BITWISE),
+    ("ReduceSumSquare", "sum_square", "reduced = Σ data²", SUMS),
+    ("ReduceL1", "l1", "reduced = Σ |data|", SUMS), ("ReduceL2", "l2", "reduced = √Σ data²", SUMS),
+    ("ReduceLogSum", "log_sum", "reduced = ln Σ data", SUMS),
+    ("ReduceLogSumExp", "log_sum_exp", "reduced = ln Σ e^(data − m) + m, m = max data", SUMS),
+):  # fmt: skip
+    define(
+        _op, _reduce, summary=f"{_op} over some axes.", formula=_formula,
+        shapes="data's with 1 in place of the axes, or without them where keepdims is 0.",
+        ranges={"keepdims": FLAG, "noop_with_empty_axes": FLAG},
+        reference=partial(_numpy, _name), lower=partial(_lower, _name), exactness=_exactness,
+        numerics=(ORDER,), kernels=(("reduce.float32, .float64 or .integer", "always"),),
+    )  # fmt: skip
+
+
+def _arg(site: Site) -> Sequence[Made]:
+    shape = kept(site.shape(0), [site.integer("axis")], bool(site["keepdims"]))
+    return [ValueType(I64, shape)]
+
+
+def _lower_arg(least: int, site: Site, emitter: Emitter) -> None:
+    x, dtype = emitter.widened(0)
+    sizes, axis = site.sizes(0), site.integer("axis")
+    outer, inner = prod(sizes[:axis]), prod(sizes[axis + 1 :])
+    words = [x, emitter.output(), KINDS[dtype.name], outer, sizes[axis], inner, least, site.integer("select_last_index")]
+    emitter.call("order.arg", words, reads=[x], writes=[emitter.output()])
+
+
+def _numpy_arg(
+    least: int, data: Array, axis: int, keepdims: int, select_last_index: int
+) -> Array:
+    turned = np.flip(data, axis) if select_last_index else data
+    found = np.expand_dims((np.argmin if least else np.argmax)(turned, axis), axis)
+    found = data.shape[axis] - 1 - found if select_last_index else found
+    return np.asarray(found if keepdims else np.squeeze(found, axis), np.int64)
+
+
+for _op, _least in (("ArgMax", 0), ("ArgMin", 1)):
+    define(
+        _op, _arg, summary=f"The place of the {'least' if _least else 'greatest'} element along an axis.",
+        formula=f"reduced = arg{'min' if _least else 'max'}_i data[…, i, …]; the first of equal ones, or the last",
+        shapes="data's with 1 at axis, or without it.", reference=partial(_numpy_arg, _least),
+        ranges={"axis": AXIS, "keepdims": FLAG, "select_last_index": FLAG},
+        lower=partial(_lower_arg, _least), kernels=(("order.arg", "always"),),
+        not_differentiable={"data": "places are integers"},
+    )  # fmt: skip
+
+
+def _softmax_lower(log: bool, site: Site, emitter: Emitter) -> None:
+    x, dtype = emitter.widened(0)
+    axis, sizes = site.integer("axis"), site.sizes(0)
+    y = emitter.narrowed(dtype)
+    if dtype is F32 and axis == len(sizes) - 1 and not log:
+        emitter.call("softmax.float32", [x, y, prod(sizes[:-1]), sizes[-1]], reads=[x], writes=[y])
+        return
+    full = ValueType(dtype, site.shape(0))
+    small = ValueType(dtype, kept(site.shape(0), [axis], True))
+    top, sums = (emitter.temporary(small.nbytes({})) for _ in range(2))
+    less, powers = (emitter.temporary(full.nbytes({})) for _ in range(2))
+    emit(emitter, "max", x, dtype, sizes, [axis], top, -np.inf)
+    difference = chain.pointwise("sub", [(x.name, full), (top.name, small)], (less.name, full))
+    emitter.chain(sizes, difference)
+    emitter.chain(sizes, chain.pointwise("exp", [(less.name, full)], (powers.name, full)))
+    emit(emitter, "sum", powers, dtype, sizes, [axis], sums, 0)
+    if not log:
+        reads = [(powers.name, full), (sums.name, small)]
+        emitter.chain(sizes, chain.pointwise("div", reads, (y.name, full)))
+        return
+    logs = emitter.temporary(small.nbytes({}))
+    emitter.chain(small.sizes or (), chain.pointwise("log", [(sums.name, small)], (logs.name, small)))
+    emitter.chain(sizes, chain.pointwise("sub", [(less.name, full), (logs.name, small)], (y.name, full)))
+
+
+def _softmax(site: Site) -> Sequence[Made]:
+    return [site.shape(0)]
+
+
+def _numpy_softmax(log: bool, input: Array, axis: int) -> Array:
+    x = input.astype(np.float64)
+    d = x - np.max(x, axis, keepdims=True, initial=-np.inf)
+    sums = np.sum(np.exp(d), axis, keepdims=True)
+    return np.asarray(d - np.log(sums) if log else np.exp(d) / sums, input.dtype)
+
+
+def _hardmax(input: Array, axis: int) -> Array:
+    y = np.zeros_like(input)
+    np.put_along_axis(y, np.expand_dims(np.argmax(input, axis), axis), 1, axis)
+    return y
+
+
+define(
+    "Softmax", _softmax, summary="Exponentials along an axis over their sum.",
+    formula="output = e^(input − m) / Σ e^(input − m) along axis, m the greatest of them",
+    shapes="The input's.", ranges={"axis": AXIS}, reference=partial(_numpy_softmax, False),
+    lower=partial(_softmax_lower, False), numerics=("The greatest element is taken away first.", ORDER),
+    exactness=Exactness("ulp", "N / 16 + 12", "a sum of exponentials within 1 ulp each, and a division"),
+    kernels=(
+        ("softmax.float32", "float32 and halves, along the last axis"),
+        ("reduce.<type> and elementwise.chain", "always"),
+    ),
+)  # fmt: skip
+define(
+    "LogSoftmax", _softmax, summary="The logarithm of Softmax.",
+    formula="output = input − m − ln Σ e^(input − m) along axis, m the greatest of them",
+    shapes="The input's.", ranges={"axis": AXIS}, reference=partial(_numpy_softmax, True),
+    lower=partial(_softmax_lower, True), numerics=("The greatest element is taken away first.", ORDER),
+    exactness=Exactness("ulp", "N / 16 + 12", "of the greatest magnitude: a sum of exponentials, a logarithm"),
+    kernels=(("reduce.<type> and elementwise.chain", "always"),),
+)  # fmt: skip
+define(
+    "Hardmax", _softmax, summary="1 at the first greatest element along an axis, 0 elsewhere.",
+    formula="output[i] = (i = argmax input)", shapes="The input's.", ranges={"axis": AXIS}, reference=_hardmax,
+)  # fmt: skip
+
+
+def _global(site: Site) -> Sequence[Made]:
+    if not site.want_rank(0, 2, -1):
+        return [None]
+    return [(*site.shape(0)[:2], *[Dim.of(1)] * (site.rank(0) - 2))]
+
+
+def _lower_global(name: str, site: Site, emitter: Emitter) -> None:
+    x, dtype = emitter.widened(0)
+    axes = range(2, site.rank(0))
+    emit(emitter, name, x, dtype, site.sizes(0), axes, emitter.narrowed(dtype), neutral(name, site.dtype(0)))
+
+
+for _op, _name in (("GlobalAveragePool", "mean"), ("GlobalMaxPool", "max")):
+    define(
+        _op, _global, summary=f"The {_name} of each channel.", formula=f"Y[n, c] = {_name} of X[n, c, …]",
+        shapes="[N, C, 1, …]", lower=partial(_lower_global, _name),
+        reference=lambda X, name=_name: _numpy(name, X, np.arange(2, X.ndim), 1, 0),
+        exactness=SUMS if _name == "mean" else BITWISE, numerics=(ORDER,),
+        kernels=(("reduce.float32 or .float64", "always"),),
+    )  # fmt: skip
