@@ -10,12 +10,11 @@ import numpy as np
 
 from assay.graph.dim import Dim
 from assay.graph.graph import ValueType
-from assay.kernels.sizes import REDUCE_SCRATCH
-from assay.kernels.strides import KINDS, reduction
-from assay.ops import chain
-from assay.ops.operator import BITWISE, Address, Exactness
+from assay.kernels.strides import KINDS
+from assay.ops.operator import BITWISE, Exactness
+from assay.ops.standard.compose import Composer
 from assay.ops.standard.definition import AXIS, FLAG
-from assay.ops.standard.emit import Emitter, bits_of
+from assay.ops.standard.emit import Emitter
 from assay.ops.standard.registry import define
 from assay.ops.standard.shape import axes_of
 from assay.ops.standard.site import UNRANKED, Array, Made, Shape, Site
@@ -59,64 +58,24 @@ def neutral(name: str, dtype: DType) -> float | int:
     return info[0] if name == "max" else info[1]
 
 
-def emit(
-    emitter: Emitter, name: str, x: Address, dtype: DType, sizes: Sequence[int], axes: Sequence[int], y: Address,
-    start: float | int,
-) -> None:  # fmt: skip
-    """One reduction of contiguous elements of a kernel's type."""
-    words = reduction(name, dtype.name, sizes, axes, start)
-    kernel = f"reduce.{dtype}" if dtype.kind == "float" else "reduce.integer"
-    emitter.call(kernel, [x, y, "scratch", *words], reads=[x], writes=[y], scratch=REDUCE_SCRATCH)
-
-
 def _lower(name: str, site: Site, emitter: Emitter) -> None:
-    x, dtype = emitter.widened(0)
-    axes = reduced_axes(site)
+    composer = Composer(site, emitter)
+    x, axes = composer.input(0), reduced_axes(site)
     assert axes is not None
-    sizes, out = site.sizes(0), site.outputs[0]
-    assert out is not None
-    y = emitter.narrowed(dtype)
-    inner = {"l2": "sum_square", "log_sum": "sum"}.get(name, name)
-    kind = ValueType(dtype, out.shape)
+    y = composer.output(x.kind.dtype)
+    start = neutral(name, site.dtype(0))
     if name == "log_sum_exp":
-        _log_sum_exp(site, emitter, x, dtype, axes, y)
-        return
-    target = emitter.temporary(kind.nbytes({})) if inner != name else y
-    emit(emitter, inner, x, dtype, sizes, axes, target, neutral(name, site.dtype(0)))
-    if inner != name:
-        stem = "sqrt" if name == "l2" else "log"
-        emitter.chain(site.out(), chain.pointwise(stem, [(target.name, kind)], (y.name, kind)))
-
-
-def _log_sum_exp(
-    site: Site, emitter: Emitter, x: Address, dtype: DType, axes: Sequence[int], y: Address
-) -> None:
-    """log Σ exp(x − m) + m, m the greatest finite bound of the elements."""
-    sizes, full = site.sizes(0), ValueType(dtype, site.shape(0))
-    small = ValueType(dtype, tuple(Dim.of(1 if axis in axes else size) for axis, size in enumerate(sizes)))
-    top, bounded, sums = (emitter.temporary(small.nbytes({})) for _ in range(3))
-    powers = emitter.temporary(full.nbytes({}))
-    rows = small.sizes
-    assert rows is not None
-    emit(emitter, "max", x, dtype, sizes, axes, top, -np.inf)
-    info = np.finfo(dtype.numpy)
-    limits = [bits_of(float(info.min), dtype)], [bits_of(float(info.max), dtype)]
-    emitter.chain(
-        rows,
-        chain.pointwise("max", [(top.name, small)], ("low", small), limits[0]),
-        chain.pointwise("min", [("low", small)], (bounded.name, small), limits[1]),
-    )
-    emitter.chain(
-        sizes,
-        chain.pointwise("sub", [(x.name, full), (bounded.name, small)], ("less", full)),
-        chain.pointwise("exp", [("less", full)], (powers.name, full)),
-    )
-    emit(emitter, "sum", powers, dtype, sizes, axes, sums, 0)
-    emitter.chain(
-        rows,
-        chain.pointwise("log", [(sums.name, small)], ("log", small)),
-        chain.pointwise("add", [("log", small), (bounded.name, small)], (y.name, small)),
-    )
+        top = composer.reduce("max", x, axes, -np.inf)
+        info = np.finfo(x.kind.dtype.numpy)
+        finite = composer.map("min", composer.map("max", top, float(info.min)), float(info.max))
+        powers = composer.map("exp", composer.map("sub", x, finite))
+        logs = composer.map("log", composer.reduce("sum", powers, axes))
+        composer.map("add", logs, finite, to=y)
+    elif name in ("l2", "log_sum"):
+        sums = composer.reduce("sum_square" if name == "l2" else "sum", x, axes, start)
+        composer.map("sqrt" if name == "l2" else "log", sums, to=y)
+    else:
+        composer.reduce(name, x, axes, start, to=y)
 
 
 def _numpy(name: str, data: Array, axes: Array | None, keepdims: int, noop_with_empty_axes: int) -> Array:
@@ -200,28 +159,20 @@ for _op, _least in (("ArgMax", 0), ("ArgMin", 1)):
 
 
 def _softmax_lower(log: bool, site: Site, emitter: Emitter) -> None:
-    x, dtype = emitter.widened(0)
-    axis, sizes = site.integer("axis"), site.sizes(0)
-    y = emitter.narrowed(dtype)
-    if dtype is F32 and axis == len(sizes) - 1 and not log:
-        emitter.call("softmax.float32", [x, y, prod(sizes[:-1]), sizes[-1]], reads=[x], writes=[y])
+    composer = Composer(site, emitter)
+    x, axis = composer.input(0), site.integer("axis")
+    y = composer.output(x.kind.dtype)
+    if x.kind.dtype is F32 and axis == len(x.sizes) - 1 and not log:
+        words = [x.address, y.address, prod(x.sizes[:-1]), x.sizes[-1]]
+        emitter.call("softmax.float32", words, reads=[x.address], writes=[y.address])
         return
-    full = ValueType(dtype, site.shape(0))
-    small = ValueType(dtype, kept(site.shape(0), [axis], True))
-    top, sums = (emitter.temporary(small.nbytes({})) for _ in range(2))
-    less, powers = (emitter.temporary(full.nbytes({})) for _ in range(2))
-    emit(emitter, "max", x, dtype, sizes, [axis], top, -np.inf)
-    difference = chain.pointwise("sub", [(x.name, full), (top.name, small)], (less.name, full))
-    emitter.chain(sizes, difference)
-    emitter.chain(sizes, chain.pointwise("exp", [(less.name, full)], (powers.name, full)))
-    emit(emitter, "sum", powers, dtype, sizes, [axis], sums, 0)
-    if not log:
-        reads = [(powers.name, full), (sums.name, small)]
-        emitter.chain(sizes, chain.pointwise("div", reads, (y.name, full)))
-        return
-    logs = emitter.temporary(small.nbytes({}))
-    emitter.chain(small.sizes or (), chain.pointwise("log", [(sums.name, small)], (logs.name, small)))
-    emitter.chain(sizes, chain.pointwise("sub", [(less.name, full), (logs.name, small)], (y.name, full)))
+    less = composer.map("sub", x, composer.reduce("max", x, [axis], -np.inf))
+    powers = composer.map("exp", less)
+    sums = composer.reduce("sum", powers, [axis])
+    if log:
+        composer.map("sub", less, composer.map("log", sums), to=y)
+    else:
+        composer.map("div", powers, sums, to=y)
 
 
 def _softmax(site: Site) -> Sequence[Made]:
@@ -273,9 +224,10 @@ def _global(site: Site) -> Sequence[Made]:
 
 
 def _lower_global(name: str, site: Site, emitter: Emitter) -> None:
-    x, dtype = emitter.widened(0)
-    axes = range(2, site.rank(0))
-    emit(emitter, name, x, dtype, site.sizes(0), axes, emitter.narrowed(dtype), neutral(name, site.dtype(0)))
+    composer = Composer(site, emitter)
+    x = composer.input(0)
+    axes = range(2, len(x.sizes))
+    composer.reduce(name, x, axes, neutral(name, site.dtype(0)), to=composer.output(x.kind.dtype))
 
 
 for _op, _name in (("GlobalAveragePool", "mean"), ("GlobalMaxPool", "max")):
