@@ -54,6 +54,12 @@ CONVOLUTIONS = [
     Case(2, 1, 17, 40, (1, 1), (1, 1), (1, 1), (1, 1), (0, 0)),
     Case(1, 4, 1, 1, (6, 40), (3, 3), (1, 1), (1, 1), (1, 1)),
 ]
+DEPTHWISE = [
+    Case(2, 3, 1, 2, (9, 21), (5, 3), (2, 2), (1, 1), (2, 1)),
+    Case(1, 5, 1, 1, (40, 40), (3, 5), (1, 1), (2, 3), (2, 6)),
+    Case(1, 2, 1, 1, (5, 6, 7), (3, 2, 3), (2, 1, 3), (1, 2, 1), (1, 0, 2)),
+    Case(1, 1, 1, 1, (3000,), (7,), (2,), (1,), (3,)),
+]
 TRANSPOSED = [
     Case(1, 1, 3, 8, (7, 23), (3, 3), (2, 2), (1, 1), (1, 1), (1, 1)),
     Case(2, 2, 2, 3, (7, 8), (2, 2), (2, 2), (1, 1), (0, 0)),
@@ -219,6 +225,21 @@ def test_integers_wrap_and_float64_has_its_precision(dtype: str, case: Case) -> 
     else:
         magnitudes = sum(abs(left * right) for left, right in each).reshape(got.shape) + abs(b).max()
         assert (abs(got - want) <= 2 * (len(each) + 1) * 2.0**-53 * magnitudes).all()
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in (*CONVOLUTIONS, *DEPTHWISE) if case.channels == 1], ids=str
+)
+def test_the_kernel_of_single_channels_gives_the_same_bits(case: Case) -> None:
+    x, w, b = operands(case, "float32")
+    output = case.output()
+    space = case.space(output)
+    want = run((conv_sizes.convolution(*case[:4], space),), x, w, b, output, 1)
+    window = conv_sizes.window(case.batch, case.groups, case.filters, space)
+    for threads in (1, 3):
+        y = np.full(want.shape, 77, np.float32)
+        perform(threads, ("window.depthwise", x, w, b, y, *scratch(window.scratch, threads), *window.words))
+        np.testing.assert_array_equal(y, want)
 
 
 def test_without_taps_only_the_bias_is_left() -> None:

@@ -21,40 +21,55 @@ from assay.kernels.panels import DEPTH, PANEL
 from assay.kernels.share import take
 from assay.simd.device import device
 from assay.simd.emit import F32, F64, I32
-from assay.simd.memory import get_i64, load, load_between, store_row, words
-from assay.simd.vector import evens
+from assay.simd.memory import get_i64, load, store, words
+from assay.simd.vector import skipping
 
 TABLE = 8 * (1 + 26)
 """Where the taps' offsets begin among the words."""
 
 
+def line(size: int):
+    """The function `(source, low, high, count, step, to, fill)`: `count` numbers of a row, `step` apart
+    there, side by side, and the bits `fill` where they aren't low ≤ i < high.
+    """
+    get, put = movers(size)
+
+    @device
+    def move(source, low, high, count, step, to, fill):
+        for i in range(low):
+            put(to + size * i, fill)
+        for i in range(high, count):
+            put(to + size * i, fill)
+        if size > 4 or step > 2 or high - low < 16:
+            for i in range(low, high):
+                put(to + size * i, get(source + size * step * i))
+            return
+        for i in range(low, high, 16):
+            # The last vector may begin before the one before it ends.
+            place = min(i, high - 16)
+            at = source + 4 * step * place
+            store(to + 4 * place, load(at) if step == 1 else skipping(load(at), load(at + 60)))
+
+    return move
+
+
+@device
+def inside(start, step, count, length):
+    """From which to which i < count `start` + `step` · i is one of the places of a row of that length."""
+    low, high = 0, count
+    if start < 0:
+        low = min(count, -(start // step))
+    if start + step * (count - 1) >= length:
+        high = max(low, (length - start + step - 1) // step)
+    return low, high
+
+
 def _packed(size: int):
     """The function that puts x's numbers for one panel of pixels and some steps of K into to[steps, 32]."""
-    get, put = movers(size)
-    row = size * PANEL
+    row, move = size * PANEL, line(size)
 
     @device
-    def line(source, low, high, count, step, to, room):
-        """`count` pixels of a row, `step` apart in x, zeros where they aren't low ≤ i < high. As many as
-        `room` may be written.
-        """
-        if size == 4 and step <= 2:
-            for i in range(0, count, 16):
-                at, first, end = source + 4 * step * i, low - i, high - i
-                if step == 2:
-                    second = load_between(at + 64, 2 * first - 16, 2 * end - 17)
-                    value = evens(load_between(at, 2 * first, 2 * end - 1), second)
-                elif first <= 0 and end >= 16:
-                    value = load(at)
-                else:
-                    value = load_between(at, first, end)
-                store_row(to, i, room, value)
-        else:
-            for i in range(count):
-                put(to + size * i, get(source + size * step * i) if low <= i < high else 0)
-
-    @device
-    def pack(args, x, channels, taps, extent, grid, steps, pixel, left, begin, end, to):
+    def pack(args, x, channels, taps, extent, grid, steps, pixel, left, begin, end, panel):
         (d, h, w), (gh, gw), (sz, sy, sx) = extent, grid, steps
         k = begin
         while k < end:
@@ -72,12 +87,12 @@ def _packed(size: int):
                 iz, iy, ix = sz * z + oz, sy * y + oy, sx * column + ox
                 low, high = 0, 0
                 if 0 <= iz < d and 0 <= iy < h:
-                    low = 0 if ix >= 0 else -(ix // sx)
-                    high = count if ix + sx * (count - 1) < w else (w - ix + sx - 1) // sx
+                    low, high = inside(ix, sx, count, w)
                 source = plane + size * ((iz * h + iy) * w + ix)
-                target = to + row * (k - begin) + size * done
+                target = panel + row * (k - begin) + size * done
                 for i in range(run):
-                    line(source + size * d * h * w * i, low, high, count, sx, target + row * i, PANEL - done)
+                    at, to = source + size * d * h * w * i, target + row * i
+                    move(at, low, high, count, sx, to, 0)
                 done += count
                 column, y = 0, y + 1
                 if y == gh:

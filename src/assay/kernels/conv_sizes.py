@@ -14,6 +14,11 @@ CHANNELS = 16
 RUN = 4
 """The most panels of pixels that one piece of work takes."""
 
+STRIP = 8192
+"""About as many numbers of x are laid out at a time for a window."""
+COLUMNS = 1024
+"""The most columns of such a strip."""
+
 Sizes = Sequence[int]
 
 
@@ -36,6 +41,15 @@ class Convolution(NamedTuple):
     """Those after the addresses of x, w, bias and y, the scratch and its stride."""
     arranged: tuple[int, ...]
     """Those of `conv.arrange32` or `arrange64` after the addresses of w as it was and as it will be."""
+
+
+class Window(NamedTuple):
+    """A call of window.py's kernels."""
+
+    words: tuple[int, ...]
+    """Those after the addresses of x, w, bias and y, the scratch and its stride."""
+    scratch: int
+    """Bytes for each thread."""
 
 
 class Axis(NamedTuple):
@@ -64,12 +78,35 @@ def scratch(filters: int, size: int) -> int:
 
 def convolution(batch: int, groups: int, channels: int, filters: int, space: Spatial) -> Convolution:
     """ONNX's Conv of x[batch, groups · channels, *size] by w[groups · filters, channels, *window]."""
-    axes = []
-    for n, k, s, d, p, o in zip(*space, strict=True):
-        axes.append(Axis(n, o, 0, 1, s, tuple((tap, d * tap - p) for tap in range(k))))
     taps = prod(space.window)
     order = filters * channels * taps, channels * taps, taps
-    return _call((batch, groups, channels, filters), axes, space, order, 0)
+    return _call((batch, groups, channels, filters), _forward(space), space, order, 0)
+
+
+def window(
+    batch: int, groups: int, filters: int, space: Spatial, counted: Sequence[tuple[int, int]] = ()
+) -> Window:
+    """A window over each of `groups` channels: of `window.depthwise` with w[groups · filters, *window], or
+    of a pool. An average counts the taps within `counted` along each dimension: places of x, the end
+    excluded.
+    """
+    words = _call((batch, groups, 1, filters), _forward(space), space, (0, 0, 0), 0).words
+    columns, (z, y, x) = words[9], (words[-3 + axis] - words[20 + axis] for axis in range(3))
+    sy, sx = words[11:13]
+    width = min(columns, COLUMNS)
+    pitch = width + x // sx
+    height = max(1, min(words[8], STRIP // ((z + 1) * sy * sx * pitch) - y // sy))
+    strip = (z + 1) * sy * sx * (height + y // sy) * pitch
+    limits = [(0, 1)] * (3 - len(counted)) + list(counted) if counted else [(0, 0)] * 3
+    space_of = 8 * words[19] + 4 * (height * pitch + 64 + width + strip + 64)
+    return Window((*words, height, width, *(each for pair in limits for each in pair)), space_of)
+
+
+def _forward(space: Spatial) -> list[Axis]:
+    return [
+        Axis(n, o, 0, 1, s, tuple((tap, d * tap - p) for tap in range(k)))
+        for n, k, s, d, p, o in zip(*space, strict=True)
+    ]
 
 
 def transposed(
@@ -112,9 +149,8 @@ def _call(
         sum(tap * prod(window[axis + 1 :]) for axis, (tap, _) in enumerate(taps))
         for taps in product(*(axis.taps for axis in axes))
     ]
-    if all(
-        axis.taps == ((0, 0),) and axis.stride == axis.step == 1 and axis.size == axis.grid for axis in axes
-    ):
+    # Windows over single channels keep their dimensions: taps are counted along them.
+    if channels > 1 and all(axis == Axis(axis.size, axis.size, 0, 1, 1, ((0, 0),)) for axis in axes):
         pixels = prod(output)
         axes, apart = [Axis(pixels, pixels, 0, 1, 1, ((0, 0),))], [1]
     missing = 3 - len(axes)

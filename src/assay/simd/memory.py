@@ -163,16 +163,6 @@ def load_filled(builder, address, count, fill):
     return call(builder, "llvm.masked.load.v16f32.p0", VF32, start, I32(4), _first(builder, count), others)
 
 
-@instruction(F32x16(types.int64, types.int64, types.int64))
-def load_between(builder, address, first, end):
-    """Lanes from `first` to `end` of the 16 floats at `address`; other lanes are +0, their memory is not
-    read.
-    """
-    start, none = builder.inttoptr(address, VF32.as_pointer()), constant(VF32, 0.0)
-    mask = builder.and_(builder.not_(_first(builder, first)), _first(builder, end))
-    return call(builder, "llvm.masked.load.v16f32.p0", VF32, start, I32(4), mask, none)
-
-
 @instruction(types.void(types.int64, F32x16, types.int64))
 def store_part(builder, address, value, count):
     """Store the first `count` lanes; no other memory is written."""

@@ -239,6 +239,8 @@ def _shuffle(lanes: Iterable[int]):
 
 evens = _shuffle(range(0, 2 * LANES, 2))
 odds = _shuffle(range(1, 2 * LANES, 2))
+skipping = _shuffle([*range(0, LANES, 2), *range(LANES + 1, 2 * LANES, 2)])
+"""Every other number of 31, of which `a` is the first 16 and `b` the last 16."""
 interleave_low = _shuffle([lane // 2 + LANES * (lane % 2) for lane in range(LANES)])
 """a0, b0, a1, b1, …, a7, b7."""
 interleave_high = _shuffle([8 + lane // 2 + LANES * (lane % 2) for lane in range(LANES)])
