@@ -122,6 +122,9 @@ def _member(file: io.BufferedReader, name: str) -> Array:
     if info.compress_type != zipfile.ZIP_STORED:
         hint = "numpy.savez writes it so, numpy.savez_compressed doesn't"
         raise FormatError("a compressed array can't be mapped", want="a member stored as it is", hint=hint)
+    if info.compress_size != info.file_size:
+        want, got = f"{info.file_size} bytes", f"{info.compress_size} bytes"
+        raise FormatError("a member of two sizes", want=want, got=got)
     # Before a member stand 30 bytes, of which the last four are the lengths of the two fields that follow.
     lengths = read_at(file.fileno(), info.header_offset, 30)[26:].view("<u2")
     return _npy(file, info.header_offset + 30 + int(lengths.sum(dtype=np.int64)), info.file_size)
