@@ -165,6 +165,8 @@ class _Stager:
                 emitter.finish()
                 own = emitter.calls
                 temporaries |= emitter.temporaries
+                constants |= emitter.tables.keys()
+                self.known |= emitter.tables
             for call in own:
                 if call.once:
                     constants.update(call.writes)

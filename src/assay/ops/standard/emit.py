@@ -12,7 +12,7 @@ from assay.graph.graph import ValueType
 from assay.kernels.sizes import CHAIN_SCRATCH
 from assay.ops import chain
 from assay.ops.operator import Address, Argument, Scratch
-from assay.ops.standard.site import Site
+from assay.ops.standard.site import Array, Site
 from assay.tensor.dtype import BF16, F16, F32, F64, I64, U64, DType
 from assay.tensor.narrow import numpy_of
 
@@ -40,6 +40,8 @@ class Emitter:
         self._constants = constants
         self.calls: list[Call] = []
         self.temporaries: dict[str, int] = {}
+        self.tables: dict[str, Array] = {}
+        """Constants of this node's own."""
         self._narrowed: list[tuple[str, ValueType, DType, str]] = []
 
     def input(self, index: int) -> Address:
@@ -77,6 +79,12 @@ class Emitter:
     def constant(self, index: int) -> bool:
         """Whether an input is the same in every run."""
         return self._site.node.inputs[index] in self._constants
+
+    def table(self, array: Array) -> Address:
+        """A constant that kernels read, such as the places where each output finds its inputs."""
+        name = f"{next(filter(None, self._site.node.outputs))}~table{len(self.tables)}"
+        self.tables[name] = array
+        return Address(name)
 
     def temporary(self, nbytes: int) -> Address:
         """Memory of this node's own, while its calls run."""
@@ -119,7 +127,7 @@ class Emitter:
         """Add a call. The word "scratch" among the arguments stands for the scratch's two."""
         words = tuple(Scratch() if isinstance(word, str) else word for word in arguments)
         sources, targets = (tuple(address.name for address in each) for each in (reads, writes))
-        once = all(name in self._constants for name in sources)
+        once = all(name in self._constants or name in self.tables for name in sources)
         self.calls.append(Call(kernel, words, sources, targets, scratch, once))
 
 

@@ -9,7 +9,7 @@ from importlib.metadata import entry_points
 from assay.errors import ContractError
 from assay.ops.standard.definition import Definition
 
-FAMILIES = ("pointwise", "shape", "control", "linear", "conv", "reduce", "norm")
+FAMILIES = ("pointwise", "shape", "control", "linear", "conv", "reduce", "norm", "resize")
 """Modules of assay.ops.standard that define operators when they are imported."""
 GROUP = "assay.operators"
 """The entry points' group; each names a module that calls `define`."""
