@@ -8,6 +8,7 @@ from math import prod
 
 import numpy as np
 
+from assay.graph.graph import ValueType
 from assay.kernels.conv_sizes import matmul_scratch
 from assay.kernels.panels import EDGE, packed_bytes
 from assay.ops import chain
@@ -16,7 +17,6 @@ from assay.ops.standard.definition import FLAG
 from assay.ops.standard.emit import Emitter, bits_of
 from assay.ops.standard.registry import define
 from assay.ops.standard.site import Array, Made, Site
-from assay.graph.graph import ValueType
 from assay.tensor.dtype import BF16, F16, F32, DType
 
 PRODUCT = Exactness(
@@ -25,7 +25,9 @@ PRODUCT = Exactness(
     "at most 256 roundings in a block of 256, each of 2⁻²⁴ of its terms, and one for each block; the rest is "
     "for what roundings do to each other",
 )
-ORDER = "K is summed by fma in ascending order inside blocks of 256, from zero; the blocks are added in order."
+ORDER = (
+    "K is summed by fma in ascending order inside blocks of 256, from zero; the blocks are added in order."
+)
 
 
 def product_kind(dtype: DType) -> str:
@@ -38,7 +40,9 @@ def product_kind(dtype: DType) -> str:
 def _matmul(site: Site) -> Sequence[Made]:
     a, b = site.shape(0), site.shape(1)
     for index in (0, 1):
-        site.require(site.rank(index) > 0, "wrong rank", want="1 or more", got=f"0 in {site.type(index)}", input=index)
+        site.require(
+            site.rank(index) > 0, "wrong rank", want="1 or more", got=f"0 in {site.type(index)}", input=index
+        )
     if site.problems:
         return [None]
     left = a if len(a) > 1 else (*a[:0], *a)
@@ -133,11 +137,15 @@ def _gemm(site: Site) -> Sequence[Made]:
                 dim.constant == 1 or dim.equals(want) is not False, "C doesn't fit the product",
                 want=f"[{m}, {n}], or 1 for either", got=str(site.type(2)), input=2, dim=dim,
             )  # fmt: skip
-        site.require(len(c) <= 2, "C doesn't fit the product", want="2 dimensions or fewer", got=site.type(2), input=2)
+        site.require(
+            len(c) <= 2, "C doesn't fit the product", want="2 dimensions or fewer", got=site.type(2), input=2
+        )
     return [(m, n)]
 
 
-def _gemm_reference(A: Array, B: Array, C: Array | None, alpha: float, beta: float, transA: int, transB: int) -> Array:
+def _gemm_reference(
+    A: Array, B: Array, C: Array | None, alpha: float, beta: float, transA: int, transB: int
+) -> Array:
     y = (A.T if transA else A) @ (B.T if transB else B) * A.dtype.type(alpha)
     return np.asarray(y if C is None else y + C * A.dtype.type(beta), A.dtype)
 

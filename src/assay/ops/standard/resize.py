@@ -45,6 +45,11 @@ def _resize(site: Site) -> Sequence[Made]:
     site.require(scaled != sized, "scales or sizes", want="one of the two", got="both" if scaled else "neither")
     if axes is None or site.problems:
         return [None]
+    if site.text("coordinate_transformation_mode") == "tf_crop_and_resize":
+        rule, want = "roi of another length", f"{2 * len(axes)}, starts and ends"
+        regions = site.value(1)
+        if regions is not None:
+            site.require(regions.size == 2 * len(axes), rule, want=want, got=regions.size, input=1)
     index = 2 if scaled else 3
     values = site.value(index)
     for axis in axes:
