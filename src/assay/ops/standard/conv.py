@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 
 from assay.graph.dim import Dim
 from assay.graph.graph import ValueType
 from assay.kernels.conv_sizes import Convolution, convolution, scratch, transposed
+from assay.kernels.conv_sizes import Window as WindowCall
+from assay.kernels.conv_sizes import window as window_call
 from assay.ops.operator import Exactness
 from assay.ops.standard.definition import POSITIVE
 from assay.ops.standard.emit import Emitter
 from assay.ops.standard.linear import product_kind, wide
 from assay.ops.standard.registry import define
 from assay.ops.standard.site import Made, Site
-from assay.ops.standard.windows import RANGES, Window, window
+from assay.ops.standard.windows import RANGES, Window, lists, window
 from assay.tensor.dtype import BF16, F16, F32
 
 ORDER = (
@@ -95,11 +98,25 @@ def _lower_conv(site: Site, emitter: Emitter) -> None:
     found = window_of(site)
     assert found is not None
     x, w, group = site.sizes(0), site.sizes(1), site.integer("group")
-    count = 1
-    for each in w:
-        count *= each
+    if w[1] == 1 and product_kind(site.dtype(0)) == "float32" and prod(w[2:]) > 1:
+        _depthwise(site, emitter, window_call(x[0], group, w[0] // group, found.spatial(x[2:])))
+        return
+    count = prod(w)
     call = convolution(x[0], group, w[1], w[0] // group, found.spatial(x[2:]))
     emit(site, emitter, [call], w[0] // group, count)
+
+
+def _depthwise(site: Site, emitter: Emitter, call: WindowCall) -> None:
+    """A window over each channel by itself."""
+    halves, out = site.dtype(0) is not F32, site.outputs[0]
+    assert out is not None
+    given = [wide(site, emitter, index) for index in range(len(site.types)) if site.has(index)]
+    bias = given[2] if len(given) > 2 else 0
+    y = emitter.temporary(replace(out, dtype=F32).nbytes({})) if halves else emitter.output()
+    words = [given[0], given[1], bias, y, "scratch", *call.words]
+    emitter.call("window.depthwise", words, reads=given, writes=[y], scratch=call.scratch)
+    if halves:
+        emitter.cast(y.name, ValueType(F32, out.shape), site.dtype(0), emitter.output().name)
 
 
 define(
@@ -107,13 +124,14 @@ define(
     formula="Y[n, f, …] = B[f] + Σ_c Σ_window X[n, c, … · strides + window · dilations − pads] · W[f, c, window]",
     shapes="[N, filters, floor((size + pads − dilations · (window − 1) − 1) / strides) + 1, …]",
     ranges={**RANGES, "group": POSITIVE}, lower=_lower_conv, exactness=EXACTNESS, numerics=ORDER,
-    kernels=(("conv.<type>", "always; the weights are rearranged first, once if they are constant"),),
+    kernels=(
+        ("window.depthwise", "float32 and halves, one channel to a group"),
+        ("conv.<type>", "always; the weights are rearranged first, once if they are constant"),
+    ),
 )  # fmt: skip
 
 
 def _transposed_window(site: Site) -> Window | None:
-    from assay.ops.standard.windows import lists
-
     x, w = site.shape(0), site.shape(1)
     if not site.require(len(x) >= 3, "wrong rank", want="3 or more", got=f"{len(x)} in {site.type(0)}", input=0):
         return None
@@ -163,9 +181,7 @@ def _lower_transposed(site: Site, emitter: Emitter) -> None:
     found = _transposed_window(site)
     assert found is not None
     x, w, group = site.sizes(0), site.sizes(1), site.integer("group")
-    count = 1
-    for each in w:
-        count *= each
+    count = prod(w)
     calls = transposed(x[0], group, x[1] // group, w[1], found.spatial(x[2:]))
     emit(site, emitter, calls, w[1], count)
 

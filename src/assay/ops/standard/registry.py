@@ -9,7 +9,9 @@ from importlib.metadata import entry_points
 from assay.errors import ContractError
 from assay.ops.standard.definition import Definition
 
-FAMILIES = ("pointwise", "shape", "control", "linear", "conv", "reduce", "norm", "resize")
+FAMILIES = (
+    "pointwise", "shape", "control", "linear", "conv", "reduce", "norm", "resize", "pool",
+)  # fmt: skip
 """Modules of assay.ops.standard that define operators when they are imported."""
 GROUP = "assay.operators"
 """The entry points' group; each names a module that calls `define`."""

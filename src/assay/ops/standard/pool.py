@@ -1,0 +1,200 @@
+"""Pools: what a window holds becomes one number, channel by channel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from assay.graph.dim import Dim
+from assay.graph.graph import ValueType
+from assay.kernels import conv_sizes
+from assay.kernels.conv_sizes import Spatial
+from assay.ops.operator import BITWISE, Exactness
+from assay.ops.standard.compose import Composer, Value
+from assay.ops.standard.definition import FLAG, POSITIVE
+from assay.ops.standard.emit import Emitter
+from assay.ops.standard.registry import define
+from assay.ops.standard.site import Made, Site
+from assay.ops.standard.windows import RANGES, Window, window
+from assay.tensor.dtype import F32, I64
+
+SUMS = Exactness("ulp", "W + 2", "one rounding for each tap of the window, in order, and a division")
+
+
+def _window(site: Site) -> Window | None:
+    size = site.integers("kernel_shape")
+    if not site.want_rank(0, 3, -1) or size is None:
+        return None
+    return window(site, site.shape(0)[2:], size, bool(site["ceil_mode"]))
+
+
+def _pool(site: Site) -> Sequence[Made]:
+    found = _window(site)
+    if found is None:
+        return [None]
+    shape = (*site.shape(0)[:2], *found.output)
+    return [shape, *[ValueType(I64, shape)] * (len(site.node.outputs) - 1)]
+
+
+def _space(site: Site) -> Spatial:
+    found = _window(site)
+    assert found is not None
+    return found.spatial(site.sizes(0)[2:])
+
+
+def _emit(
+    composer: Composer, kernel: str, x: Value, y: Value, space: Spatial, counted: Sequence[tuple[int, int]] = ()
+) -> tuple[int, ...]:
+    """A pool's call; its words behind the scratch."""
+    batch, channels = x.sizes[:2]
+    call = conv_sizes.window(batch, channels, 1, space, counted)
+    words = [x.address, 0, 0, y.address, "scratch", *call.words]
+    emitter = composer.emitter
+    emitter.call(f"window.{kernel}", words, reads=[x.address], writes=[y.address], scratch=call.scratch)
+    return call.words
+
+
+def _float(composer: Composer) -> Value:
+    """The input as float32, which holds small integers too."""
+    kind = composer.site.type(0)
+    if kind.dtype is F32:
+        return composer.input(0)
+    address = composer.emitter.cast(composer.site.node.inputs[0], kind, F32)
+    return Value(address.name, ValueType(F32, kind.shape))
+
+
+def _lower_max(site: Site, emitter: Emitter) -> None:
+    composer, space = Composer(site, emitter), _space(site)
+    x, y = _float(composer), composer.output(F32)
+    words = _emit(composer, "greatest", x, y, space)
+    if len(site.node.outputs) > 1 and site.node.outputs[1]:
+        places = emitter.output(1)
+        arguments = [x.address, y.address, places, site.integer("storage_order"), *words]
+        emitter.call("window.places", arguments, reads=[x.address, y.address], writes=[places])
+
+
+define(
+    "MaxPool", _pool, summary="The greatest number in a window, and its place.",
+    formula="Y[n, c, …] = max of X[n, c, … · strides + window · dilations − pads]; Indices its place in X",
+    shapes="[N, C, ⌊(size + pads − dilations · (window − 1) − 1) / strides⌋ + 1, …], rounded up with ceil_mode",
+    ranges={**RANGES, "ceil_mode": FLAG, "storage_order": FLAG}, lower=_lower_max, exactness=BITWISE,
+    numerics=("Of NaN and a number NaN is kept; padding is −∞.",),
+    kernels=(("window.greatest", "always; other types by way of float32"), ("window.places", "Indices are wanted")),
+)  # fmt: skip
+
+
+def _lower_average(site: Site, emitter: Emitter) -> None:
+    composer, space = Composer(site, emitter), _space(site)
+    found = _window(site)
+    assert found is not None
+    x, y = _float(composer), composer.output(F32)
+    counted = [(0, size) for size in space.size]
+    if site["count_include_pad"]:
+        pads = zip(found.before, space.size, found.after, strict=True)
+        counted = [(-(low.constant or 0), size + (high.constant or 0)) for low, size, high in pads]
+    _emit(composer, "total", x, y, space, counted)
+
+
+define(
+    "AveragePool", _pool, summary="The mean of what is in a window.",
+    formula="Y[n, c, …] = Σ X[n, c, … · strides + window · dilations − pads] / taps that count",
+    shapes="As MaxPool's.", ranges={**RANGES, "ceil_mode": FLAG, "count_include_pad": FLAG}, lower=_lower_average,
+    exactness=SUMS, numerics=("Taps are added in order, from zero; taps in the padding only count.",),
+    kernels=(("window.total", "always; other types by way of float32"),),
+)  # fmt: skip
+
+
+def _power(composer: Composer, x: Value, p: int) -> Value:
+    if p == 2:
+        return composer.map("mul", x, x)
+    size = composer.map("abs", x)
+    return size if p == 1 else composer.map("pow", size, float(p))
+
+
+def _root(composer: Composer, sums: Value, p: int, to: Value) -> None:
+    if p == 2:
+        composer.map("sqrt", sums, to=to)
+    else:
+        composer.map("pow", sums, 1 / p, to=to)
+
+
+def _lower_lp(site: Site, emitter: Emitter) -> None:
+    composer, p = Composer(site, emitter), site.integer("p")
+    x, y = _float(composer), composer.output(F32)
+    sums = composer.new(F32, *y.sizes)
+    _emit(composer, "total", _power(composer, x, p), sums, _space(site))
+    _root(composer, sums, p, y)
+
+
+define(
+    "LpPool", _pool, summary="The p-norm of what is in a window.",
+    formula="Y[n, c, …] = (Σ |X[n, c, … · strides + window · dilations − pads]|^p)^(1/p)", shapes="As MaxPool's.",
+    ranges={**RANGES, "ceil_mode": FLAG, "p": POSITIVE}, lower=_lower_lp, exactness=SUMS,
+    numerics=("Taps are added in order, from zero.",), kernels=(("window.total", "always, by way of float32"),),
+)  # fmt: skip
+
+
+def _global(site: Site) -> Sequence[Made]:
+    if not site.want_rank(0, 2, -1):
+        return [None]
+    return [(*site.shape(0)[:2], *[Dim.of(1)] * (site.rank(0) - 2))]
+
+
+def _lower_global(site: Site, emitter: Emitter) -> None:
+    composer, p = Composer(site, emitter), site.integer("p")
+    x = composer.input(0)
+    y = composer.output(x.kind.dtype)
+    sums = composer.reduce("sum", _power(composer, x, p), range(2, len(x.sizes)))
+    _root(composer, sums, p, y)
+
+
+define(
+    "GlobalLpPool", _global, summary="The p-norm of each channel.", formula="Y[n, c] = (Σ |X[n, c, …]|^p)^(1/p)",
+    shapes="[N, C, 1, …]", ranges={"p": POSITIVE}, lower=_lower_global, exactness=SUMS,
+    kernels=(("reduce.<type> and elementwise.chain", "always"),),
+)  # fmt: skip
+
+
+def _unpool(site: Site) -> Sequence[Made]:
+    size, strides, pads = site.integers("kernel_shape"), site.integers("strides"), site.integers("pads")
+    dims = site.rank(0) - 2
+    if size is None or not site.require(len(size) == dims, "window of another rank", want=f"{dims}", got=len(size)):
+        return [None]
+    for axis in range(site.rank(0)):
+        site.agree(site.shape(0)[axis], site.shape(1)[axis], "X and I", 1)
+    if site.has(2):
+        wanted = site.dims(2)
+        return [tuple(wanted) if wanted else None]
+    steps, around = strides or (1,) * dims, pads or (0,) * (2 * dims)
+    spatial = [
+        (dim - 1) * steps[axis] + size[axis] - around[axis] - around[axis + dims]
+        for axis, dim in enumerate(site.shape(0)[2:])
+    ]
+    return [(*site.shape(0)[:2], *spatial)]
+
+
+def _numpy_unpool(
+    X: np.ndarray, I: np.ndarray, output_shape: np.ndarray | None, site: Site, **attributes: object  # type: ignore[type-arg] # noqa: E741
+) -> np.ndarray:  # type: ignore[type-arg]
+    small = [
+        (each - 1) * step + size - low - high
+        for each, step, size, low, high in zip(
+            X.shape[2:], site.integers("strides") or (1,) * (X.ndim - 2), site.integers("kernel_shape") or (),
+            *np.reshape(site.integers("pads") or [0] * (2 * X.ndim - 4), (2, -1)).tolist(), strict=True,
+        )
+    ]  # fmt: skip
+    y = np.zeros((*X.shape[:2], *small), X.dtype)
+    y.reshape(-1)[I.reshape(-1)] = X.reshape(-1)
+    if output_shape is None:
+        return y
+    whole = np.zeros([int(each) for each in output_shape], X.dtype)
+    whole[tuple(slice(0, each) for each in y.shape)] = y
+    return whole
+
+
+define(
+    "MaxUnpool", _unpool, summary="Puts numbers back to the places that MaxPool found them at.",
+    formula="output[I[i]] = X[i], 0 elsewhere", shapes="strides · (size − 1) + window − pads, or output_shape",
+    reference=_numpy_unpool, informed=True,
+)  # fmt: skip
