@@ -486,7 +486,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
             ("ops/standard/older.py", "new.like_data(1 / p)", "new.like_data(p)"),
             ("ops/standard/older.py", '"Concat", zero, rest', '"Concat", rest, zero'),
             ("ops/standard/older.py", '@until(11, "Hardmax', '@until(1, "Hardmax'),
-            ("ops/standard/versions.py", "version <= last), default", "version < last), default"),
+            ("ops/standard/versions.py", "if version <= last", "if version < last"),
         ),
     ),
     (

@@ -274,7 +274,7 @@ NUMPY = [
     ("Selu", 1, [X2], {"gamma": 2.0}, [selu(X2, 2)]),
     ("Reshape", 1, [X3], {"shape": (0, -1)}, [X3.reshape(2, 12)]),
     ("Reshape", 1, [floats(3)], {"shape": ()}, [np.array(3, np.float32)]),
-    ("LpPool", 1, [IMAGE], {"kernel_shape": (1, 6), "p": 2.0}, [np.sqrt((IMAGE**2).sum(-1, keepdims=True))]),
+    ("LpPool", 1, [IMAGE], {"kernel_shape": (1, 6), "p": 2}, [np.sqrt((IMAGE**2).sum(-1, keepdims=True))]),
     ("LpPool", 1, [IMAGE], {"kernel_shape": (4, 6), "p": 2.5},
      [((SIZES**2.5).sum((2, 3), keepdims=True) ** 0.4).astype(np.float32)]),
     ("GlobalLpPool", 1, [IMAGE], {"p": 0.5},
@@ -385,25 +385,15 @@ BROKEN = [
     ("Softmax", 11, [X2], {"axis": 2}, "axis out of range", "-2 to 1", "2"),
     ("Cast", 1, [X2], {"to": "FLOAT17"}, "attribute to: no element type", "FLOAT, INT64, …", "FLOAT17"),
     ("GlobalLpPool", 1, [X3], {"p": 0.0}, "attribute p out of range", "more than 0", "0.0"),
-    ("Clip", 6, [ints(1)], {}, "element type not admitted", "float16, float32, float64", "int64"),
     ("Resize", 11, [X3, floats(), floats(1, 1, 2)],
      {"mode": "linear", "coordinate_transformation_mode": "tf_half_pixel_for_nn"},
      "tf_half_pixel_for_nn has no newer form here", "mode nearest with floor or round_prefer_floor",
      "mode linear with round_prefer_floor"),
-    ("Squeeze", 11, [X3, ints(0)], {}, "number of inputs", "1", "2"),
-    ("Squeeze", 11, [X3], {"axis": (0,)}, "unknown attribute axis", "axes", "(0,)"),
-    ("Unsqueeze", 11, [X3], {}, "attribute axes missing", "ints", "nothing"),
-    ("AveragePool", 7, [X3], {"kernel_shape": (2,), "ceil_mode": 1}, "unknown attribute ceil_mode",
-     "auto_pad, count_include_pad, kernel_shape, pads, strides", "1"),
-    ("Add", 6, [None, X3], {}, "input A missing", "a value", "nothing"),
-    ("Concat", 1, [], {}, "number of inputs", "at least 1", "0"),
-    ("Unsqueeze", 1, [X3], {"axes": 0}, "attribute axes: wrong kind of value", "ints", "0"),
-    ("Clip", 6, [X3], {"min": 0}, "attribute min: wrong kind of value", "float", "0"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", BROKEN, ids=lambda case: f"{case[0]}-{case[1]}: {case[4]}")
-def test_what_an_old_version_does_not_admit(case):
+def test_what_has_no_newer_form(case):
     op, version, arrays, attributes, rule, want, got = case
     node, given = written(op, arrays, **attributes)
     with pytest.raises(ContractError) as raised:

@@ -1,8 +1,8 @@
 """What each older meaning of an operator is in the words of its next version.
 
-A step takes a node that has the attributes and the numbers of arguments of its version; its docstring stands
-on the operator's page. What it puts beside the node (Unsqueeze, Reshape, …) is meant as in the newest
-version. Sources: the standard's texts of all versions; where they leave a choice, its cases of the time.
+A step takes a node that its own version admits; its docstring stands on the operator's page. What it puts
+beside the node (Unsqueeze, Reshape, …) is meant as in the newest version. Sources: the texts of all versions;
+where they leave a choice, the standard's cases of the time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from assay.errors import ContractError, near
 from assay.graph.dim import Dim
 from assay.graph.graph import AttributeValue, Graph, Node
-from assay.tensor.dtype import F16, F32, F64, I64, DType
+from assay.tensor.dtype import I64, DType
 
 
 class Context(Protocol):
@@ -59,10 +59,8 @@ class Draft:
         return self.context.constant(np.atleast_1d(np.array(values, dtype)))
 
     def like_data(self, value: float) -> str:
-        """A constant of the element type of the node's first input, one that old versions admit."""
+        """A constant of the element type of the node's first input."""
         dtype = self.context.dtype(self.node.inputs[0])
-        if dtype not in (F16, F32, F64):
-            raise ContractError("element type not admitted", want="float16, float32, float64", got=str(dtype))
         with np.errstate(over="ignore"):  # beyond the greatest float16 there is no bound to speak of
             return self.context.constant(np.array(value, dtype.numpy))
 
@@ -351,7 +349,7 @@ def direction(node: Node, new: Draft) -> list[Node]:
 @until(1, "GlobalLpPool LpPool")
 def power_pool(node: Node, new: Draft) -> list[Node]:
     """`p` becomes an integer; one that isn't whole is written with Abs and Pow around a `p` of 1."""
-    p, (x,), (y,) = given(node, "p", 2.0), node.inputs, node.outputs
+    p, (x,), (y,) = float(given(node, "p", 2.0)), node.inputs, node.outputs
     if not isfinite(p) or p <= 0:
         raise ContractError("attribute p out of range", want="more than 0", got=repr(p))
     if p.is_integer():
