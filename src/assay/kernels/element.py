@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from assay.kernels.sizes import FLOAT32, FLOAT64, GREATEST, UINT64
 from assay.simd.device import device
-from assay.simd.mathf import f64_bits
 from assay.simd.memory import (
     copy_bytes,
     get_f32,
@@ -19,6 +18,7 @@ from assay.simd.memory import (
     put_u8,
 )
 from assay.simd.numbers import combine
+from assay.simd.rounding import f64_bits
 
 SIGN = -(2**63)
 MOST = 2**63 - 1

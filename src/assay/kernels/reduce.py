@@ -13,7 +13,6 @@ from assay.kernels.element import turned
 from assay.kernels.share import first_row
 from assay.kernels.sizes import REDUCE_SCRATCH, UINT64
 from assay.simd.device import device
-from assay.simd.mathf import as_f64
 from assay.simd.memory import (
     as_f32,
     get_f32,
@@ -30,6 +29,7 @@ from assay.simd.memory import (
     words,
 )
 from assay.simd.numbers import combine, include, tree_of
+from assay.simd.rounding import as_f64
 from assay.simd.vector import splat
 
 PITCH = REDUCE_SCRATCH // 16
