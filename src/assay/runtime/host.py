@@ -36,7 +36,8 @@ def run_node(site: Site, inputs: Sequence[Value], bodies: Mapping[str, Run]) -> 
                 return _delegated(site, inputs)
             more: dict[str, object] = {"bodies": bodies} if bodies else {}
             more |= {"site": site} if definition.informed else {}
-            found = definition.reference(*inputs, **site.attributes, **more)
+            given = definition.given_to_reference(inputs)
+            found = definition.reference(*given, **site.attributes, **more)
     except (ValueError, TypeError, IndexError, ArithmeticError) as error:
         rule, want = "the node can't be computed", "inputs that keep its contract"
         place = f"line {site.node.line} › {place_of(site.node)}" if site.node.line else place_of(site.node)

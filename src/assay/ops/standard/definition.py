@@ -102,6 +102,12 @@ class Definition:
         """Whether kernels run it, or nothing has to."""
         return bool(self.view or self.pointwise or self.lower)
 
+    def given_to_reference(self, inputs: Sequence[object]) -> list[object]:
+        """The inputs as the reference takes them: None for each that is left out at the end."""
+        ports = self.schema.inputs
+        missing = 0 if ports and ports[-1].variadic else len(ports) - len(inputs)
+        return [*inputs, *[None] * missing]
+
     @cached_property
     def schema(self) -> Schema:
         domain, _ = schemas.split_name(self.name)

@@ -463,7 +463,7 @@ def compute(
     assert definition.reference
     try:
         with np.errstate(all="ignore"):
-            found = outputs_of(definition.reference(*values, **attributes))
+            found = outputs_of(definition.reference(*definition.given_to_reference(values), **attributes))
             return tuple(np.asarray(each) for each in found)
     except (ValueError, TypeError, ArithmeticError, IndexError):
         return None
