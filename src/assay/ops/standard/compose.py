@@ -100,7 +100,11 @@ class Composer:
     def fill(self, to: Value, number: float) -> None:
         """All elements the same number."""
         operand = chain.Operand("", to.kind.dtype.size, number=bits_of(number, to.kind.dtype))
-        link = chain.Link(chain.function("min", [to.kind.dtype], to.kind.dtype), (operand, operand), chain.Operand(to.name, to.kind.dtype.size))
+        link = chain.Link(
+            chain.function("min", [to.kind.dtype], to.kind.dtype),
+            (operand, operand),
+            chain.Operand(to.name, to.kind.dtype.size),
+        )
         self.emitter.chain(to.sizes, link)
 
     def part(self, x: Value, starts: Sequence[int], sizes: Sequence[int]) -> chain.Operand:
@@ -122,7 +126,9 @@ class Composer:
         sizes = tuple(count if each == axis else size for each, size in enumerate(x.sizes))
         to = self.new(x.kind.dtype, *sizes)
         starts = [start if each == axis else 0 for each in range(len(x.sizes))]
-        self.emitter.copy(self.part(x, starts, sizes), chain.Operand(to.name, to.kind.dtype.size), prod(sizes))
+        self.emitter.copy(
+            self.part(x, starts, sizes), chain.Operand(to.name, to.kind.dtype.size), prod(sizes)
+        )
         return to
 
 

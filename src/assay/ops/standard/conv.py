@@ -21,7 +21,8 @@ from assay.ops.standard.windows import RANGES, Window, lists, window
 from assay.tensor.dtype import BF16, F16, F32
 
 ORDER = (
-    "Each output element is one chain of fma over blocks of 16 channels, then the window, then the channels of "
+    "Each output element is one chain of fma over blocks of 16 channels, then the window, then the "
+    "channels of "
     "the block; the bias is added last.",
     "Padding counts as zeros.",
 )
@@ -31,7 +32,9 @@ EXACTNESS = Exactness("ulp", "C * 128 + 2", "one rounding for each term of the w
 def window_of(site: Site) -> Window | None:
     """The window of a convolution; its sizes are those of the weights."""
     x, w = site.shape(0), site.shape(1)
-    if not site.require(len(x) >= 3, "wrong rank", want="3 or more", got=f"{len(x)} in {site.type(0)}", input=0):
+    if not site.require(
+        len(x) >= 3, "wrong rank", want="3 or more", got=f"{len(x)} in {site.type(0)}", input=0
+    ):
         return None
     if not site.want_rank(1, len(x)):
         return None
@@ -40,7 +43,11 @@ def window_of(site: Site) -> Window | None:
     if given is not None and len(given) == len(sizes):
         for axis, (size, dim) in enumerate(zip(given, w[2:], strict=True)):
             site.require(
-                dim.equals(size), "kernel_shape isn't the weights'", want=f"{dim} at axis {axis + 2}", got=size, input=1
+                dim.equals(size),
+                "kernel_shape isn't the weights'",
+                want=f"{dim} at axis {axis + 2}",
+                got=size,
+                input=1,
             )
         sizes = list(given)
     if None in sizes or site.problems:
@@ -56,7 +63,8 @@ def _conv(site: Site) -> Sequence[Made]:
     hint = "the weights are [filters, channels / group, …]"
     site.agree(x[1], w[1] * group, "channels", 1, hint)
     if w[0].constant is not None:
-        site.require(w[0].constant % group == 0, "filters that groups don't divide", want=f"a multiple of {group}",
+        site.require(w[0].constant % group == 0, "filters that groups don't divide",
+        want=f"a multiple of {group}",
                      got=w[0], input=1)  # fmt: skip
     if site.has(2) and site.want_rank(2, 1):
         site.agree(w[0], site.shape(2)[0], "filters and biases", 2)
@@ -121,7 +129,8 @@ def _depthwise(site: Site, emitter: Emitter, call: WindowCall) -> None:
 
 define(
     "Conv", _conv,
-    formula="Y[n, f, …] = B[f] + Σ_c Σ_window X[n, c, … · strides + window · dilations − pads] · W[f, c, window]",
+    formula="Y[n, f, …] = B[f] + Σ_c Σ_window X[n, c, … · strides + window · dilations − pads] · W[f, "
+    "c, window]",
     shapes="[N, filters, floor((size + pads − dilations · (window − 1) − 1) / strides) + 1, …]",
     ranges={**RANGES, "group": POSITIVE}, lower=_lower_conv, exactness=EXACTNESS, numerics=ORDER,
     kernels=(
@@ -133,7 +142,9 @@ define(
 
 def _transposed_window(site: Site) -> Window | None:
     x, w = site.shape(0), site.shape(1)
-    if not site.require(len(x) >= 3, "wrong rank", want="3 or more", got=f"{len(x)} in {site.type(0)}", input=0):
+    if not site.require(
+        len(x) >= 3, "wrong rank", want="3 or more", got=f"{len(x)} in {site.type(0)}", input=0
+    ):
         return None
     if not site.want_rank(1, len(x)):
         return None
@@ -142,7 +153,9 @@ def _transposed_window(site: Site) -> Window | None:
     sizes = site.integers("kernel_shape") or tuple(dim.constant or 0 for dim in w[2:])
     added = site.integers("output_padding") or (0,) * dims
     wanted = site.integers("output_shape")
-    if given is None or not site.require(len(sizes) == len(added) == dims, "lists of another rank", want=dims, got=len(sizes)):  # type: ignore[arg-type]
+    if given is None or not site.require(
+        len(sizes) == len(added) == dims, "lists of another rank", want=dims, got=len(sizes)
+    ):
         return None
     mode = site.text("auto_pad")
     before, after, output = list[Dim](), list[Dim](), list[Dim]()
@@ -163,7 +176,9 @@ def _transposed_window(site: Site) -> Window | None:
         before.append(low)
         after.append(high)
         output.append(count)
-    return Window(tuple(sizes), given["strides"], given["dilations"], tuple(before), tuple(after), tuple(output))
+    return Window(
+        tuple(sizes), given["strides"], given["dilations"], tuple(before), tuple(after), tuple(output)
+    )
 
 
 def _conv_transpose(site: Site) -> Sequence[Made]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from math import prod
+from typing import cast
 
 import numpy as np
 
@@ -118,14 +119,14 @@ class Emitter:
     def call(
         self,
         kernel: str,
-        arguments: Sequence[Argument | str],
+        arguments: Sequence[object],
         *,
         reads: Sequence[Address],
         writes: Sequence[Address],
         scratch: int = 0,
     ) -> None:
         """Add a call. The word "scratch" among the arguments stands for the scratch's two."""
-        words = tuple(Scratch() if isinstance(word, str) else word for word in arguments)
+        words = tuple(Scratch() if isinstance(word, str) else cast(Argument, word) for word in arguments)
         sources, targets = (tuple(address.name for address in each) for each in (reads, writes))
         once = all(name in self._constants or name in self.tables for name in sources)
         self.calls.append(Call(kernel, words, sources, targets, scratch, once))

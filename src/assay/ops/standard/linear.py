@@ -16,7 +16,7 @@ from assay.ops.operator import Address, Exactness
 from assay.ops.standard.definition import FLAG
 from assay.ops.standard.emit import Emitter, bits_of
 from assay.ops.standard.registry import define
-from assay.ops.standard.site import Array, Made, Site
+from assay.ops.standard.site import Made, Numbers, Site
 from assay.tensor.dtype import BF16, F16, F32, DType
 
 PRODUCT = Exactness(
@@ -118,7 +118,8 @@ define(
     formula="Y[…, m, n] = Σ_k A[…, m, k] · B[…, k, n]",
     shapes="Leading dimensions are broadcast; a vector A is one row, a vector B one column.",
     reference=np.matmul, lower=_lower_matmul, exactness=PRODUCT, numerics=(ORDER,),
-    kernels=(("gemm.float32", "B is a constant matrix, and is put into panels once"), ("matmul.<type>", "always")),
+    kernels=(("gemm.float32", "B is a constant matrix, and is put into panels once"),
+    ("matmul.<type>", "always")),
 )  # fmt: skip
 
 
@@ -144,8 +145,8 @@ def _gemm(site: Site) -> Sequence[Made]:
 
 
 def _gemm_reference(
-    A: Array, B: Array, C: Array | None, alpha: float, beta: float, transA: int, transB: int
-) -> Array:
+    A: Numbers, B: Numbers, C: Numbers | None, alpha: float, beta: float, transA: int, transB: int
+) -> Numbers:
     y = (A.T if transA else A) @ (B.T if transB else B) * A.dtype.type(alpha)
     return np.asarray(y if C is None else y + C * A.dtype.type(beta), A.dtype)
 
@@ -153,7 +154,7 @@ def _gemm_reference(
 def _lower_gemm(site: Site, emitter: Emitter) -> None:
     dtype, out = site.dtype(0), site.outputs[0]
     assert out is not None
-    (m, n), a, b = site.out(), site.sizes(0), site.sizes(1)
+    (m, n), a = site.out(), site.sizes(0)
     k = a[0] if site["transA"] else a[1]
     x = wide(site, emitter, 0)
     size = 8 if product_kind(dtype).endswith("64") else 4

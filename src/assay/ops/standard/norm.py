@@ -15,12 +15,14 @@ from assay.ops.standard.definition import AXIS, FLAG, POSITIVE, one_of
 from assay.ops.standard.emit import Emitter
 from assay.ops.standard.pointwise import same
 from assay.ops.standard.registry import define
-from assay.ops.standard.site import Array, Made, Site
+from assay.ops.standard.site import Made, Numbers, Site
 from assay.tensor.dtype import BOOL, F32
 
 ORDER = "Sums are in 16 lanes (lane = place in the row mod 16), which one fixed tree folds; squares by fma."
 ROWS = Exactness(
-    "ulp", "N / 16 + 16", "of the greatest |x| over the deviation, times |scale|, and |bias|: the mean's roundings stay"
+    "ulp",
+    "N / 16 + 16",
+    "of the greatest |x| over the deviation, times |scale|, and |bias|: the mean's roundings stay",
 )
 
 
@@ -38,7 +40,8 @@ def _batch(site: Site) -> Sequence[Made]:
         return [None]
     channels = _channels(site, 1, 2, 3, 4)
     if len(site.node.outputs) > 1:
-        site.require(bool(site["training_mode"]), "statistics are outputs in training only", want="one output, or "
+        site.require(bool(site["training_mode"]), "statistics are outputs in training only",
+        want="one output, or "
                      "training_mode = 1", got=f"{len(site.node.outputs)} outputs")  # fmt: skip
     return [site.shape(0), *[ValueType(site.dtype(3), (channels,))] * (len(site.node.outputs) - 1)]
 
@@ -71,14 +74,16 @@ def _lower_batch(site: Site, emitter: Emitter) -> None:
 
 
 def _numpy_batch(
-    X: Array, scale: Array, B: Array, input_mean: Array, input_var: Array, epsilon: float, momentum: float,
+    X: Numbers, scale: Numbers, B: Numbers, input_mean: Numbers, input_var: Numbers, epsilon: float, momentum: float,
     training_mode: int,
-) -> tuple[Array, ...]:  # fmt: skip
+) -> tuple[Numbers, ...]:  # fmt: skip
     shape = (1, -1, *[1] * (X.ndim - 2)) if X.ndim > 1 else (1,)
     axes = tuple(axis for axis in range(X.ndim) if axis != 1)
     wide = X.astype(np.float64)
     mean, var = (wide.mean(axes), wide.var(axes)) if training_mode else (input_mean, input_var)
-    y = (wide - mean.reshape(shape)) / np.sqrt(var.reshape(shape) + epsilon) * scale.reshape(shape) + B.reshape(shape)
+    y = (wide - mean.reshape(shape)) / np.sqrt(var.reshape(shape) + epsilon) * scale.reshape(
+        shape
+    ) + B.reshape(shape)
     running = (input_mean * momentum + mean * (1 - momentum), input_var * momentum + var * (1 - momentum))
     return (y.astype(X.dtype), *(each.astype(input_mean.dtype) for each in running))
 
@@ -98,7 +103,8 @@ def _rows_rule(site: Site) -> Sequence[Made]:
     for index in (1, 2):
         if site.has(index):
             for dim, want in zip(site.shape(index)[::-1], shape[::-1], strict=False):
-                site.require(dim.constant == 1 or dim.equals(want) is not False, "doesn't fit the rows", want=str(want),
+                site.require(dim.constant == 1 or dim.equals(want) is not False, "doesn't fit the rows",
+                want=str(want),
                              got=f"{dim} in {site.type(index)}", input=index, dim=dim)  # fmt: skip
     small = (*shape[:axis], *[Dim.of(1)] * (len(shape) - axis))
     statistics = ValueType(F32 if site.definition.name == "LayerNormalization" else site.dtype(0), small)
@@ -112,7 +118,9 @@ def _lower_layer(site: Site, emitter: Emitter) -> None:
     n, rows = prod(sizes[axis:]), prod(sizes[:axis])
     weights = [composer.input(index) if site.has(index) else None for index in (1, 2)]
     statistics = [
-        composer.output(x.kind.dtype, index) if len(site.node.outputs) > index and site.node.outputs[index] else None
+        composer.output(x.kind.dtype, index)
+        if len(site.node.outputs) > index and site.node.outputs[index]
+        else None
         for index in (1, 2)
     ]
     plain = all(w is None or prod(w.sizes) == n for w in weights) and x.kind.dtype is F32
@@ -121,7 +129,9 @@ def _lower_layer(site: Site, emitter: Emitter) -> None:
         given = [each.address if each else 0 for each in (*weights, y, *statistics)]
         words = [x.address, *given, rows, n, 1, 1 if any(weights) else n, site.number("epsilon")]
         reads = [x.address, *(w.address for w in weights if w)]
-        emitter.call("norm.standardise", words, reads=reads, writes=[s.address for s in (y, *statistics) if s])
+        emitter.call(
+            "norm.standardise", words, reads=reads, writes=[s.address for s in (y, *statistics) if s]
+        )
         return
     axes = range(axis, len(sizes))
     mean = composer.reduce("mean", x, axes, to=statistics[0])
@@ -132,7 +142,9 @@ def _lower_layer(site: Site, emitter: Emitter) -> None:
     composer.map("add" if weights[1] else "mul", *_scaled(composer, apart, inverse, weights), to=y)
 
 
-def _scaled(composer: Composer, apart: Value, inverse: Value, weights: Sequence[Value | None]) -> tuple[Value, Value]:
+def _scaled(
+    composer: Composer, apart: Value, inverse: Value, weights: Sequence[Value | None]
+) -> tuple[Value, Value]:
     scale, bias = weights
     assert scale is not None
     if bias is None:
@@ -141,8 +153,8 @@ def _scaled(composer: Composer, apart: Value, inverse: Value, weights: Sequence[
 
 
 def _numpy_layer(
-    X: Array, Scale: Array, B: Array | None, axis: int, epsilon: float, stash_type: int
-) -> tuple[Array, ...]:
+    X: Numbers, Scale: Numbers, B: Numbers | None, axis: int, epsilon: float, stash_type: int
+) -> tuple[Numbers, ...]:
     axes = tuple(range(axis, X.ndim))
     wide = X.astype(np.float64)
     mean = wide.mean(axes, keepdims=True)
@@ -153,8 +165,10 @@ def _numpy_layer(
 
 define(
     "LayerNormalization", _rows_rule, summary="Rows moved and scaled by their own mean and deviation.",
-    formula="Y = (X − Mean) · InvStdDev · Scale + B, InvStdDev = 1 / √(variance + epsilon), over the axes from axis",
-    shapes="X's; the statistics with 1 from axis on.", ranges={"axis": AXIS, "stash_type": one_of(1, 10, 16, 11)},
+    formula="Y = (X − Mean) · InvStdDev · Scale + B, InvStdDev = 1 / √(variance + epsilon), over the "
+    "axes from axis",
+    shapes="X's; the statistics with 1 from axis on.",
+    ranges={"axis": AXIS, "stash_type": one_of(1, 10, 16, 11)},
     reference=_numpy_layer, lower=_lower_layer, exactness=ROWS, numerics=(ORDER,),
     kernels=(("norm.standardise", "float32 and halves, Scale and B of a row's size"),
              ("reduce.<type> and elementwise.chain", "always")),
@@ -170,7 +184,7 @@ def _lower_rms(site: Site, emitter: Emitter) -> None:
     composer.map("mul", composer.map("div", x, root), scale, to=composer.output(x.kind.dtype))
 
 
-def _numpy_rms(X: Array, scale: Array, axis: int, epsilon: float, stash_type: int) -> Array:
+def _numpy_rms(X: Numbers, scale: Numbers, axis: int, epsilon: float, stash_type: int) -> Numbers:
     wide = X.astype(np.float64)
     mean = np.mean(wide * wide, tuple(range(axis, X.ndim)), keepdims=True)
     return np.asarray(wide / np.sqrt(mean + epsilon) * scale).astype(X.dtype)
@@ -190,7 +204,8 @@ def _grouped(site: Site) -> Sequence[Made]:
     channels = _channels(site, 1, 2).constant
     groups = site.integer("num_groups") if "num_groups" in site.attributes else 1
     if channels is not None:
-        site.require(channels % groups == 0, "groups don't divide the channels", want=f"a multiple of {groups}",
+        site.require(channels % groups == 0, "groups don't divide the channels",
+        want=f"a multiple of {groups}",
                      got=channels, input=0)  # fmt: skip
     return [site.shape(0)]
 
@@ -219,8 +234,13 @@ def _lower_grouped(site: Site, emitter: Emitter) -> None:
 
 
 def _numpy_grouped(
-    X: Array, scale: Array, bias: Array, epsilon: float, num_groups: int | None = None, stash_type: int = 1
-) -> Array:
+    X: Numbers,
+    scale: Numbers,
+    bias: Numbers,
+    epsilon: float,
+    num_groups: int | None = None,
+    stash_type: int = 1,
+) -> Numbers:
     rows = X.astype(np.float64).reshape(X.shape[0], num_groups or X.shape[1], -1)
     normal = (rows - rows.mean(2, keepdims=True)) / np.sqrt(rows.var(2, keepdims=True) + epsilon)
     shape = (1, -1, *[1] * (X.ndim - 2))
@@ -237,7 +257,8 @@ define(
 define(
     "GroupNormalization", _grouped, summary="Groups of channels by their own mean and deviation.",
     formula="y = scale · (x − mean) / √(variance + epsilon) + bias, over each group of channels",
-    shapes="X's.", ranges={"num_groups": POSITIVE}, reference=_numpy_grouped, lower=_lower_grouped, exactness=ROWS,
+    shapes="X's.", ranges={"num_groups": POSITIVE}, reference=_numpy_grouped, lower=_lower_grouped,
+    exactness=ROWS,
     numerics=(ORDER,),
     kernels=(("norm.standardise", "float32 and halves"), ("reduce.<type> and elementwise.chain", "always")),
 )  # fmt: skip
@@ -263,7 +284,7 @@ def _lower_lp(site: Site, emitter: Emitter) -> None:
     composer.map("where", *where, to=composer.output(x.kind.dtype))
 
 
-def _numpy_lp(input: Array, axis: int, p: int) -> Array:
+def _numpy_lp(input: Numbers, axis: int, p: int) -> Numbers:
     wide = input.astype(np.float64)
     size = np.sum(np.abs(wide) ** p, axis, keepdims=True) ** (1 / p)
     return np.asarray(np.where(size == 0, 0, wide / np.where(size == 0, 1, size))).astype(input.dtype)
@@ -272,12 +293,13 @@ def _numpy_lp(input: Array, axis: int, p: int) -> Array:
 define(
     "LpNormalization", same, summary="Divided by the p-norm along an axis.",
     formula="output = input / (Σ |input|^p)^(1/p); 0 where that is 0", shapes="The input's.",
-    ranges={"axis": AXIS, "p": one_of(1, 2)}, reference=_numpy_lp, lower=_lower_lp, exactness=ROWS, numerics=(ORDER,),
+    ranges={"axis": AXIS, "p": one_of(1, 2)}, reference=_numpy_lp, lower=_lower_lp, exactness=ROWS,
+    numerics=(ORDER,),
     kernels=(("reduce.<type> and elementwise.chain", "always"),),
 )  # fmt: skip
 
 
-def _lrn(X: Array, alpha: float, beta: float, bias: float, size: int) -> Array:
+def _lrn(X: Numbers, alpha: float, beta: float, bias: float, size: int) -> Numbers:
     wide = X.astype(np.float64) ** 2
     sums = np.zeros_like(wide)
     for c in range(X.shape[1]):

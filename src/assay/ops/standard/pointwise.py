@@ -14,7 +14,7 @@ from assay.ops.operator import BITWISE, Exactness
 from assay.ops.standard.definition import FLAG, Reference, one_of
 from assay.ops.standard.emit import bits_of
 from assay.ops.standard.registry import define
-from assay.ops.standard.site import Array, Made, Site
+from assay.ops.standard.site import Made, Numbers, Site
 
 Links = Sequence[chain.Link]
 Operand = tuple[str, ValueType]
@@ -36,8 +36,8 @@ def operands(site: Site) -> list[Operand]:
 
 
 def links(site: Site, *steps: tuple[str, Sequence[Operand | float]]) -> Links:
-    """Operations one after the other: each a block function's stem, and what it takes behind the result of the
-    one before; the first takes the node's first input.
+    """Operations one after the other: each a block function's stem, and what it takes behind the result of
+    the one before; the first takes the node's first input.
     """
     made = site.outputs[0]
     assert made is not None
@@ -89,7 +89,7 @@ def pointwise(
     )
 
 
-def _quotient(a: Array, b: Array) -> Array:
+def _quotient(a: Numbers, b: Numbers) -> Numbers:
     if a.dtype == object:
         return np.array([x // y for x, y in np.broadcast(a, b)], object).reshape(np.broadcast(a, b).shape)
     if a.dtype.kind not in "iu":
@@ -99,10 +99,12 @@ def _quotient(a: Array, b: Array) -> Array:
     return np.asarray(np.where(b == 0, 0, found)).astype(a.dtype)
 
 
-def _compare(name: str, decide: Callable[[Dim, Dim], bool | None], numpy: Callable[..., Array]) -> Reference:
+def _compare(
+    name: str, decide: Callable[[Dim, Dim], bool | None], numpy: Callable[..., Numbers]
+) -> Reference:
     """A comparison that also knows sizes; one that depends on them can't be told."""
 
-    def reference(a: Array, b: Array) -> Array:
+    def reference(a: Numbers, b: Numbers) -> Numbers:
         if object not in (a.dtype, b.dtype) or any(isinstance(each, str) for each in (*a.flat, *b.flat)):
             return numpy(a, b)
         pairs = np.broadcast(a, b)
@@ -159,8 +161,8 @@ for _name, _stem, _formula, _reference in (
 pointwise("Where", "where", "output = condition ? X : Y", np.where, sizes=True)
 
 
-def _bound(numpy: Callable[..., Array], sized: Callable[..., Dim]) -> Reference:
-    def reference(*data: Array) -> Array:
+def _bound(numpy: Callable[..., Numbers], sized: Callable[..., Dim]) -> Reference:
+    def reference(*data: Numbers) -> Numbers:
         if object in [each.dtype for each in data]:
             pairs = np.broadcast(*data)
             return np.array([sized(*each) for each in pairs], object).reshape(pairs.shape)
@@ -169,13 +171,23 @@ def _bound(numpy: Callable[..., Array], sized: Callable[..., Dim]) -> Reference:
     return reference
 
 
-pointwise("Min", partial(folded, "min"), "min = the least of the inputs", _bound(np.minimum, least), sizes=True)
-pointwise("Max", partial(folded, "max"), "max = the greatest of the inputs", _bound(np.maximum, greatest), sizes=True)
-pointwise("Sum", partial(folded, "add"), "sum = the sum of the inputs, in order", lambda *data: reduce(np.add, data))
+pointwise(
+    "Min", partial(folded, "min"), "min = the least of the inputs", _bound(np.minimum, least), sizes=True
+)
+pointwise(
+    "Max",
+    partial(folded, "max"),
+    "max = the greatest of the inputs",
+    _bound(np.maximum, greatest),
+    sizes=True,
+)
+pointwise(
+    "Sum", partial(folded, "add"), "sum = the sum of the inputs, in order", lambda *data: reduce(np.add, data)
+)
 
 
 def _mean(site: Site) -> Links:
-    first, *others = operands(site)
+    others = operands(site)[1:]
     return links(site, *[("add", [each]) for each in others], ("div", [float(len(others) + 1)]))
 
 
@@ -197,7 +209,7 @@ def _clip(site: Site) -> Links:
     return links(site, *(steps or [("min", [given[0]])]))
 
 
-def _clipped(input: Array, min: Array | None = None, max: Array | None = None) -> Array:
+def _clipped(input: Numbers, min: Numbers | None = None, max: Numbers | None = None) -> Numbers:
     low = input if min is None else np.maximum(input, min)
     return low if max is None else np.asarray(np.minimum(low, max))
 
@@ -214,7 +226,9 @@ def _isinf(site: Site) -> Links:
 
 pointwise(
     "IsInf", _isinf, "Y = (X is +∞ and detect_positive, or −∞ and detect_negative)",
-    lambda X, detect_negative, detect_positive: np.isinf(X) & np.where(X > 0, detect_positive, detect_negative),
+    lambda X, detect_negative, detect_positive: (
+        np.isinf(X) & np.where(X > 0, detect_positive, detect_negative).astype(bool)
+    ),
     ranges={"detect_negative": FLAG, "detect_positive": FLAG},
 )  # fmt: skip
 pointwise(
@@ -254,17 +268,22 @@ for _name, _stem, _formula, _numpy, _ulp in (
     ("Exp", "exp", "output = e^input", np.exp, 1), ("Log", "log", "output = ln input", np.log, 2),
     ("Sin", "sin", "output = sin input", np.sin, 2), ("Cos", "cos", "output = cos input", np.cos, 2),
     ("Tan", "tan", "output = tan input", np.tan, 2), ("Asin", "asin", "output = asin input", np.arcsin, 2),
-    ("Acos", "acos", "output = acos input", np.arccos, 2), ("Atan", "atan", "output = atan input", np.arctan, 2),
+    ("Acos", "acos", "output = acos input", np.arccos, 2),
+    ("Atan", "atan", "output = atan input", np.arctan, 2),
     ("Sinh", "sinh", "output = sinh input", np.sinh, 2), ("Cosh", "cosh", "output = cosh input", np.cosh, 2),
     ("Tanh", "tanh", "output = tanh input", np.tanh, 3),
     ("Asinh", "asinh", "output = asinh input", np.arcsinh, 2),
     ("Acosh", "acosh", "output = acosh input", np.arccosh, 2),
     ("Atanh", "atanh", "output = atanh input", np.arctanh, 2),
-    ("Sigmoid", "sigmoid", "Y = 1 / (1 + e^−X)", lambda X: (1 / (1 + np.exp(-X.astype(np.float64)))).astype(X.dtype), 3),
-    ("Softplus", "softplus", "Y = ln(1 + e^X)", lambda X: np.logaddexp(0, X.astype(np.float64)).astype(X.dtype), 3),
+    ("Sigmoid", "sigmoid", "Y = 1 / (1 + e^−X)",
+    lambda X: (1 / (1 + np.exp(-X.astype(np.float64)))).astype(X.dtype), 3),
+    ("Softplus", "softplus", "Y = ln(1 + e^X)",
+    lambda X: np.logaddexp(0, X.astype(np.float64)).astype(X.dtype), 3),
     ("Erf", "erf", "output = erf input", None, 2),
 ):  # fmt: skip
-    pointwise(_name, _stem, _formula, _numpy, Exactness("ulp", _ulp, "a polynomial of our own (simd/mathf.py)"))
+    pointwise(
+        _name, _stem, _formula, _numpy, Exactness("ulp", _ulp, "a polynomial of our own (simd/mathf.py)")
+    )
 
 pointwise(
     "Gelu", lambda site: one("gelu_tanh" if site["approximate"] == "tanh" else "gelu", site),

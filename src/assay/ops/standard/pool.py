@@ -15,7 +15,7 @@ from assay.ops.standard.compose import Composer, Value
 from assay.ops.standard.definition import FLAG, POSITIVE
 from assay.ops.standard.emit import Emitter
 from assay.ops.standard.registry import define
-from assay.ops.standard.site import Made, Site
+from assay.ops.standard.site import Made, Numbers, Site
 from assay.ops.standard.windows import RANGES, Window, window
 from assay.tensor.dtype import F32, I64
 
@@ -44,7 +44,12 @@ def _space(site: Site) -> Spatial:
 
 
 def _emit(
-    composer: Composer, kernel: str, x: Value, y: Value, space: Spatial, counted: Sequence[tuple[int, int]] = ()
+    composer: Composer,
+    kernel: str,
+    x: Value,
+    y: Value,
+    space: Spatial,
+    counted: Sequence[tuple[int, int]] = (),
 ) -> tuple[int, ...]:
     """A pool's call; its words behind the scratch."""
     batch, channels = x.sizes[:2]
@@ -77,10 +82,12 @@ def _lower_max(site: Site, emitter: Emitter) -> None:
 define(
     "MaxPool", _pool, summary="The greatest number in a window, and its place.",
     formula="Y[n, c, …] = max of X[n, c, … · strides + window · dilations − pads]; Indices its place in X",
-    shapes="[N, C, ⌊(size + pads − dilations · (window − 1) − 1) / strides⌋ + 1, …], rounded up with ceil_mode",
+    shapes="[N, C, ⌊(size + pads − dilations · (window − 1) − 1) / strides⌋ + 1, …], rounded up with "
+    "ceil_mode",
     ranges={**RANGES, "ceil_mode": FLAG, "storage_order": FLAG}, lower=_lower_max, exactness=BITWISE,
     numerics=("Of NaN and a number NaN is kept; padding is −∞.",),
-    kernels=(("window.greatest", "always; other types by way of float32"), ("window.places", "Indices are wanted")),
+    kernels=(("window.greatest", "always; other types by way of float32"),
+    ("window.places", "Indices are wanted")),
 )  # fmt: skip
 
 
@@ -99,7 +106,8 @@ def _lower_average(site: Site, emitter: Emitter) -> None:
 define(
     "AveragePool", _pool, summary="The mean of what is in a window.",
     formula="Y[n, c, …] = Σ X[n, c, … · strides + window · dilations − pads] / taps that count",
-    shapes="As MaxPool's.", ranges={**RANGES, "ceil_mode": FLAG, "count_include_pad": FLAG}, lower=_lower_average,
+    shapes="As MaxPool's.", ranges={**RANGES, "ceil_mode": FLAG, "count_include_pad": FLAG},
+    lower=_lower_average,
     exactness=SUMS, numerics=("Taps are added in order, from zero; taps in the padding only count.",),
     kernels=(("window.total", "always; other types by way of float32"),),
 )  # fmt: skip
@@ -129,9 +137,11 @@ def _lower_lp(site: Site, emitter: Emitter) -> None:
 
 define(
     "LpPool", _pool, summary="The p-norm of what is in a window.",
-    formula="Y[n, c, …] = (Σ |X[n, c, … · strides + window · dilations − pads]|^p)^(1/p)", shapes="As MaxPool's.",
+    formula="Y[n, c, …] = (Σ |X[n, c, … · strides + window · dilations − pads]|^p)^(1/p)",
+    shapes="As MaxPool's.",
     ranges={**RANGES, "ceil_mode": FLAG, "p": POSITIVE}, lower=_lower_lp, exactness=SUMS,
-    numerics=("Taps are added in order, from zero.",), kernels=(("window.total", "always, by way of float32"),),
+    numerics=("Taps are added in order, from zero.",),
+    kernels=(("window.total", "always, by way of float32"),),
 )  # fmt: skip
 
 
@@ -150,51 +160,57 @@ def _lower_global(site: Site, emitter: Emitter) -> None:
 
 
 define(
-    "GlobalLpPool", _global, summary="The p-norm of each channel.", formula="Y[n, c] = (Σ |X[n, c, …]|^p)^(1/p)",
+    "GlobalLpPool", _global, summary="The p-norm of each channel.",
+    formula="Y[n, c] = (Σ |X[n, c, …]|^p)^(1/p)",
     shapes="[N, C, 1, …]", ranges={"p": POSITIVE}, lower=_lower_global, exactness=SUMS,
     kernels=(("reduce.<type> and elementwise.chain", "always"),),
 )  # fmt: skip
 
 
 def _unpool(site: Site) -> Sequence[Made]:
-    size, strides, pads = site.integers("kernel_shape"), site.integers("strides"), site.integers("pads")
+    size = site.integers("kernel_shape")
     dims = site.rank(0) - 2
-    if size is None or not site.require(len(size) == dims, "window of another rank", want=f"{dims}", got=len(size)):
+    if size is None or not site.require(
+        len(size) == dims, "window of another rank", want=f"{dims}", got=len(size)
+    ):
         return [None]
     for axis in range(site.rank(0)):
         site.agree(site.shape(0)[axis], site.shape(1)[axis], "X and I", 1)
     if site.has(2):
         wanted = site.dims(2)
         return [tuple(wanted) if wanted else None]
-    steps, around = strides or (1,) * dims, pads or (0,) * (2 * dims)
-    spatial = [
-        (dim - 1) * steps[axis] + size[axis] - around[axis] - around[axis + dims]
-        for axis, dim in enumerate(site.shape(0)[2:])
-    ]
-    return [(*site.shape(0)[:2], *spatial)]
+    known = [dim.constant for dim in site.shape(0)]
+    return [None] if None in known else [tuple(map(Dim.of, _unpooled(site, known)))]  # type: ignore[arg-type]
 
 
 def _numpy_unpool(
-    X: np.ndarray, I: np.ndarray, output_shape: np.ndarray | None, site: Site, **attributes: object  # type: ignore[type-arg] # noqa: E741
-) -> np.ndarray:  # type: ignore[type-arg]
-    small = [
-        (each - 1) * step + size - low - high
-        for each, step, size, low, high in zip(
-            X.shape[2:], site.integers("strides") or (1,) * (X.ndim - 2), site.integers("kernel_shape") or (),
-            *np.reshape(site.integers("pads") or [0] * (2 * X.ndim - 4), (2, -1)).tolist(), strict=True,
-        )
-    ]  # fmt: skip
-    y = np.zeros((*X.shape[:2], *small), X.dtype)
-    y.reshape(-1)[I.reshape(-1)] = X.reshape(-1)
+    x: Numbers, places: Numbers, output_shape: Numbers | None, site: Site, **attributes: object
+) -> Numbers:
+    small = _unpooled(site, x.shape)
+    y = np.zeros(small, x.dtype)
+    y.reshape(-1)[places.reshape(-1)] = x.reshape(-1)
     if output_shape is None:
         return y
-    whole = np.zeros([int(each) for each in output_shape], X.dtype)
-    whole[tuple(slice(0, each) for each in y.shape)] = y
+    whole = np.zeros([int(each) for each in output_shape], x.dtype)
+    whole[tuple(slice(0, each) for each in small)] = y
     return whole
+
+
+def _unpooled(site: Site, sizes: Sequence[int]) -> list[int]:
+    """Sizes before a pool made these."""
+    dims = len(sizes) - 2
+    window, steps = site.integers("kernel_shape") or (), site.integers("strides") or (1,) * dims
+    around = site.integers("pads") or (0,) * (2 * dims)
+    spatial = [
+        (size - 1) * steps[axis] + window[axis] - around[axis] - around[axis + dims]
+        for axis, size in enumerate(sizes[2:])
+    ]
+    return [*sizes[:2], *spatial]
 
 
 define(
     "MaxUnpool", _unpool, summary="Puts numbers back to the places that MaxPool found them at.",
-    formula="output[I[i]] = X[i], 0 elsewhere", shapes="strides · (size − 1) + window − pads, or output_shape",
+    formula="output[I[i]] = X[i], 0 elsewhere",
+    shapes="strides · (size − 1) + window − pads, or output_shape",
     reference=_numpy_unpool, informed=True,
 )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from math import prod
+from typing import cast
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from assay.ops.standard.definition import AXIS, FLAG
 from assay.ops.standard.emit import Emitter
 from assay.ops.standard.registry import define
 from assay.ops.standard.shape import axes_of
-from assay.ops.standard.site import UNRANKED, Array, Made, Shape, Site
+from assay.ops.standard.site import UNRANKED, Made, Numbers, Shape, Site
 from assay.tensor.dtype import F32, I64, DType
 from assay.tensor.narrow import numpy_of
 
@@ -54,8 +55,10 @@ def neutral(name: str, dtype: DType) -> float | int:
     if dtype.kind == "float":
         return -np.inf if name == "max" else np.inf
     numpy = numpy_of(dtype)
-    info = (0, 1) if numpy == np.bool_ else (int(np.iinfo(numpy).min), int(np.iinfo(numpy).max))
-    return info[0] if name == "max" else info[1]
+    if numpy == np.bool_:
+        return name == "min"
+    info = np.iinfo(cast("np.dtype[np.integer]", numpy))
+    return int(info.min if name == "max" else info.max)
 
 
 def _lower(name: str, site: Site, emitter: Emitter) -> None:
@@ -66,7 +69,7 @@ def _lower(name: str, site: Site, emitter: Emitter) -> None:
     start = neutral(name, site.dtype(0))
     if name == "log_sum_exp":
         top = composer.reduce("max", x, axes, -np.inf)
-        info = np.finfo(x.kind.dtype.numpy)
+        info = np.finfo(cast("np.dtype[np.floating]", x.kind.dtype.numpy))
         finite = composer.map("min", composer.map("max", top, float(info.min)), float(info.max))
         powers = composer.map("exp", composer.map("sub", x, finite))
         logs = composer.map("log", composer.reduce("sum", powers, axes))
@@ -78,28 +81,34 @@ def _lower(name: str, site: Site, emitter: Emitter) -> None:
         composer.reduce(name, x, axes, start, to=y)
 
 
-def _numpy(name: str, data: Array, axes: Array | None, keepdims: int, noop_with_empty_axes: int) -> Array:
+def _numpy(
+    name: str, data: Numbers, axes: Numbers | None, keepdims: int, noop_with_empty_axes: int
+) -> Numbers:
     if axes is not None and axes.size:
         which: tuple[int, ...] = tuple(int(axis) for axis in axes)
     else:
         which = () if noop_with_empty_axes else tuple(range(data.ndim))
     x = data.astype(np.float64) if data.dtype.kind not in "iub" else data
     made = {
-        "sum": lambda: np.sum(x, which, data.dtype if data.dtype.kind in "iu" else None, keepdims=bool(keepdims)),
+        "sum": lambda: np.sum(
+            x, which, data.dtype if data.dtype.kind in "iu" else None, keepdims=bool(keepdims)
+        ),
         "mean": lambda: np.mean(x, which, keepdims=bool(keepdims)),
-        "prod": lambda: np.prod(x, which, data.dtype if data.dtype.kind in "iu" else None, keepdims=bool(keepdims)),
+        "prod": lambda: np.prod(
+            x, which, data.dtype if data.dtype.kind in "iu" else None, keepdims=bool(keepdims)
+        ),
         "max": lambda: np.max(x, which, keepdims=bool(keepdims), initial=neutral("max", _dtype(data))),
         "min": lambda: np.min(x, which, keepdims=bool(keepdims), initial=neutral("min", _dtype(data))),
         "sum_square": lambda: np.sum(x * x, which, keepdims=bool(keepdims)),
         "l1": lambda: np.sum(np.abs(x), which, keepdims=bool(keepdims)),
         "l2": lambda: np.sqrt(np.sum(x * x, which, keepdims=bool(keepdims))),
         "log_sum": lambda: np.log(np.sum(x, which, keepdims=bool(keepdims))),
-        "log_sum_exp": lambda: np.logaddexp.reduce(x.astype(np.float64), which, keepdims=bool(keepdims)),
+        "log_sum_exp": lambda: np.log(np.sum(np.exp(x), which, keepdims=bool(keepdims))),
     }[name]()
     return np.asarray(made, data.dtype)
 
 
-def _dtype(data: Array) -> DType:
+def _dtype(data: Numbers) -> DType:
     from assay.tensor.narrow import dtype_of
 
     found = dtype_of(data.dtype)
@@ -134,13 +143,20 @@ def _lower_arg(least: int, site: Site, emitter: Emitter) -> None:
     x, dtype = emitter.widened(0)
     sizes, axis = site.sizes(0), site.integer("axis")
     outer, inner = prod(sizes[:axis]), prod(sizes[axis + 1 :])
-    words = [x, emitter.output(), KINDS[dtype.name], outer, sizes[axis], inner, least, site.integer("select_last_index")]
+    words = [
+        x,
+        emitter.output(),
+        KINDS[dtype.name],
+        outer,
+        sizes[axis],
+        inner,
+        least,
+        site.integer("select_last_index"),
+    ]
     emitter.call("order.arg", words, reads=[x], writes=[emitter.output()])
 
 
-def _numpy_arg(
-    least: int, data: Array, axis: int, keepdims: int, select_last_index: int
-) -> Array:
+def _numpy_arg(least: int, data: Numbers, axis: int, keepdims: int, select_last_index: int) -> Numbers:
     turned = np.flip(data, axis) if select_last_index else data
     found = np.expand_dims((np.argmin if least else np.argmax)(turned, axis), axis)
     found = data.shape[axis] - 1 - found if select_last_index else found
@@ -150,7 +166,8 @@ def _numpy_arg(
 for _op, _least in (("ArgMax", 0), ("ArgMin", 1)):
     define(
         _op, _arg, summary=f"The place of the {'least' if _least else 'greatest'} element along an axis.",
-        formula=f"reduced = arg{'min' if _least else 'max'}_i data[…, i, …]; the first of equal ones, or the last",
+        formula=f"reduced = arg{'min' if _least else 'max'}_i data[…, i, …]; the first of equal ones, "
+        f"or the last",
         shapes="data's with 1 at axis, or without it.", reference=partial(_numpy_arg, _least),
         ranges={"axis": AXIS, "keepdims": FLAG, "select_last_index": FLAG},
         lower=partial(_lower_arg, _least), kernels=(("order.arg", "always"),),
@@ -179,14 +196,14 @@ def _softmax(site: Site) -> Sequence[Made]:
     return [site.shape(0)]
 
 
-def _numpy_softmax(log: bool, input: Array, axis: int) -> Array:
+def _numpy_softmax(log: bool, input: Numbers, axis: int) -> Numbers:
     x = input.astype(np.float64)
     d = x - np.max(x, axis, keepdims=True, initial=-np.inf)
     sums = np.sum(np.exp(d), axis, keepdims=True)
     return np.asarray(d - np.log(sums) if log else np.exp(d) / sums, input.dtype)
 
 
-def _hardmax(input: Array, axis: int) -> Array:
+def _hardmax(input: Numbers, axis: int) -> Numbers:
     y = np.zeros_like(input)
     np.put_along_axis(y, np.expand_dims(np.argmax(input, axis), axis), 1, axis)
     return y
@@ -208,12 +225,14 @@ define(
     formula="output = input − m − ln Σ e^(input − m) along axis, m the greatest of them",
     shapes="The input's.", ranges={"axis": AXIS}, reference=partial(_numpy_softmax, True),
     lower=partial(_softmax_lower, True), numerics=("The greatest element is taken away first.", ORDER),
-    exactness=Exactness("ulp", "N / 16 + 12", "of the greatest magnitude: a sum of exponentials, a logarithm"),
+    exactness=Exactness("ulp", "N / 16 + 12",
+    "of the greatest magnitude: a sum of exponentials, a logarithm"),
     kernels=(("reduce.<type> and elementwise.chain", "always"),),
 )  # fmt: skip
 define(
     "Hardmax", _softmax, summary="1 at the first greatest element along an axis, 0 elsewhere.",
-    formula="output[i] = (i = argmax input)", shapes="The input's.", ranges={"axis": AXIS}, reference=_hardmax,
+    formula="output[i] = (i = argmax input)", shapes="The input's.", ranges={"axis": AXIS},
+    reference=_hardmax,
 )  # fmt: skip
 
 

@@ -42,7 +42,9 @@ def _given(site: Site, index: int) -> bool:
 def _resize(site: Site) -> Sequence[Made]:
     axes, shape = _axes(site), list(site.shape(0))
     scaled, sized = _given(site, 2), _given(site, 3)
-    site.require(scaled != sized, "scales or sizes", want="one of the two", got="both" if scaled else "neither")
+    site.require(
+        scaled != sized, "scales or sizes", want="one of the two", got="both" if scaled else "neither"
+    )
     if axes is None or site.problems:
         return [None]
     if site.text("coordinate_transformation_mode") == "tf_crop_and_resize":
@@ -63,7 +65,9 @@ def _resize(site: Site) -> Sequence[Made]:
     for place, axis in enumerate(axes):
         dim = site.shape(0)[axis]
         if scaled:
-            site.require(scales[place] > 0, "a scale that isn't positive", want="above 0", got=scales[place], input=2)
+            site.require(
+                scales[place] > 0, "a scale that isn't positive", want="above 0", got=scales[place], input=2
+            )
             shape[axis] = _times(dim, scales[place], site, axis)
         elif site.text("keep_aspect_ratio_policy") == "stretch":
             shape[axis] = Dim.of(values.reshape(-1)[place])
@@ -110,7 +114,9 @@ def _lower(site: Site, emitter: Emitter) -> None:
     if dtype is I64 and not nearest:
         dtype = F32
         address = emitter.cast(site.node.inputs[0], site.type(0), F32)
-    work = [place for place, axis in enumerate(axes) if sizes[axis] != out[axis] or scales[place] != 1 or crop]
+    work = [
+        place for place, axis in enumerate(axes) if sizes[axis] != out[axis] or scales[place] != 1 or crop
+    ]
     target = emitter.narrowed(dtype)
     for number, place in enumerate(work or [0]):
         axis = axes[place] if axes else 0
@@ -149,7 +155,8 @@ define(
     },
     exactness=Exactness("ulp", 64, "places and weights are float64, rounded once; sums of a few by fma"),
     numerics=("Axes in ascending order; along each, taps by fma in ascending order from zero.",),
-    kernels=(("index.gather", "nearest"), ("resize.<type>", "linear, cubic, and where places may lie outside")),
+    kernels=(("index.gather", "nearest"), ("resize.<type>", "linear, cubic, and where places may lie "
+    "outside")),
     not_differentiable={"roi": "only places depend on it", "scales": "only places depend on it",
                         "sizes": "sizes are integers"},
 )  # fmt: skip

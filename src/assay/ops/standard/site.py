@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from assay.ops.standard.definition import Definition
 
 Array = NDArray[np.generic]
+Numbers = NDArray[np.float64]
+"""An array in a reference, of any type: NumPy's arithmetic is the same for all."""
 Shape = tuple[Dim, ...]
 UNRANKED: Shape = (ANY,)
 Made = ValueType | Shape | None
@@ -159,12 +161,12 @@ class Site:
     # What is wrong
 
     def refuse(
-        self, rule: str, *, want: str, got: object, hint: str = "", input: int = -1, dim: Dim | None = None
+        self, rule: str, *, want: object, got: object, hint: str = "", input: int = -1, dim: Dim | None = None
     ) -> None:
         """Record a violation of the contract."""
-        self.problems.append(Problem(rule, want, str(got), hint, input, dim))
+        self.problems.append(Problem(rule, str(want), str(got), hint, input, dim))
 
-    def require(self, holds: bool | None, rule: str, *, want: str, got: object, **more: object) -> bool:
+    def require(self, holds: bool | None, rule: str, *, want: object, got: object, **more: object) -> bool:
         """Record a violation where something is known not to hold."""
         if holds is False:
             self.refuse(rule, want=want, got=got, **more)  # type: ignore[arg-type]

@@ -42,7 +42,9 @@ def lists(site: Site, dims: int) -> dict[str, tuple[int, ...]] | None:
     for key, default, count in (("strides", 1, dims), ("dilations", 1, dims), ("pads", 0, 2 * dims)):
         given = site.integers(key) if key in site.attributes else None
         value = (default,) * count if given is None else given
-        if not site.require(len(value) == count, f"attribute {key}: wrong length", want=f"{count}", got=list(value)):
+        if not site.require(
+            len(value) == count, f"attribute {key}: wrong length", want=f"{count}", got=list(value)
+        ):
             return None
         found[key] = value
     return found
