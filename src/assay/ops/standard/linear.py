@@ -88,6 +88,12 @@ def product(
     emitter.call(f"matmul.{kind}", words, reads=[a, b], writes=[y], scratch=matmul_scratch(size))
 
 
+def _stride(sizes: Sequence[int], axis: int) -> int:
+    """Of a leading axis, counted from the end, in elements; 0 where it is missing or repeated."""
+    at = axis + len(sizes)
+    return 0 if at < 0 or sizes[at] == 1 else prod(sizes[at + 1 :])
+
+
 def _lower_matmul(site: Site, emitter: Emitter) -> None:
     a, b = site.sizes(0), site.sizes(1)
     dtype = site.dtype(0)
@@ -95,14 +101,10 @@ def _lower_matmul(site: Site, emitter: Emitter) -> None:
     x, w = wide(site, emitter, 0), wide(site, emitter, 1)
     k, m, n = a[-1], a[-2] if len(a) > 1 else 1, b[-1] if len(b) > 1 else 1
     lead = np.broadcast_shapes(a[:-2], b[:-2])
-    batch = []
-    for axis in range(len(lead)):
-        strides = []
-        for shape in (a[:-2], b[:-2]):
-            at = axis - len(lead) + len(shape)
-            whole = a if shape == a[:-2] and len(strides) == 0 else b
-            strides.append(0 if at < 0 or shape[at] == 1 else prod(whole[at + 1 :]))
-        batch.append((lead[axis], strides[0], strides[1]))
+    batch = [
+        (size, _stride(a, axis - len(lead) - 2), _stride(b, axis - len(lead) - 2))
+        for axis, size in enumerate(lead)
+    ]
     if len(b) <= 2 and all(size == 1 or stride for size, stride, _ in batch):
         m, batch = m * prod(lead), []
     out = site.outputs[0]

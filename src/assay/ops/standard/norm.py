@@ -74,8 +74,8 @@ def _lower_batch(site: Site, emitter: Emitter) -> None:
 
 
 def _numpy_batch(
-    X: Numbers, scale: Numbers, B: Numbers, input_mean: Numbers, input_var: Numbers, epsilon: float, momentum: float,
-    training_mode: int,
+    X: Numbers, scale: Numbers, B: Numbers, input_mean: Numbers, input_var: Numbers, epsilon: float,
+    momentum: float, training_mode: int,
 ) -> tuple[Numbers, ...]:  # fmt: skip
     shape = (1, -1, *[1] * (X.ndim - 2)) if X.ndim > 1 else (1,)
     axes = tuple(axis for axis in range(X.ndim) if axis != 1)

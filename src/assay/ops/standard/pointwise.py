@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
+from typing import cast
 
 import numpy as np
 
@@ -111,7 +112,7 @@ def _compare(
         found = [decide(Dim.of(x), Dim.of(y)) for x, y in pairs]
         if None in found:
             raise ValueError(f"{name} depends on sizes")
-        return np.array(found, np.bool_).reshape(pairs.shape)
+        return cast(Numbers, np.array(found, np.bool_).reshape(pairs.shape))
 
     return reference
 
@@ -227,7 +228,7 @@ def _isinf(site: Site) -> Links:
 pointwise(
     "IsInf", _isinf, "Y = (X is +∞ and detect_positive, or −∞ and detect_negative)",
     lambda X, detect_negative, detect_positive: (
-        np.isinf(X) & np.where(X > 0, detect_positive, detect_negative).astype(bool)
+        np.isinf(X) & np.asarray(np.where(X > 0, detect_positive, detect_negative), bool)
     ),
     ranges={"detect_negative": FLAG, "detect_positive": FLAG},
 )  # fmt: skip
@@ -264,7 +265,7 @@ def _pow(site: Site) -> Links:
 pointwise("Pow", _pow, "Z = X ^ Y, in X's type", lambda X, Y: np.power(X, Y).astype(X.dtype),
           Exactness("ulp", 2, "log2 in two parts, the product in two parts, exp2"))  # fmt: skip
 
-for _name, _stem, _formula, _numpy, _ulp in (
+_FUNCTIONS: tuple[tuple[str, str, str, Reference | None, int], ...] = (
     ("Exp", "exp", "output = e^input", np.exp, 1), ("Log", "log", "output = ln input", np.log, 2),
     ("Sin", "sin", "output = sin input", np.sin, 2), ("Cos", "cos", "output = cos input", np.cos, 2),
     ("Tan", "tan", "output = tan input", np.tan, 2), ("Asin", "asin", "output = asin input", np.arcsin, 2),
@@ -280,10 +281,10 @@ for _name, _stem, _formula, _numpy, _ulp in (
     ("Softplus", "softplus", "Y = ln(1 + e^X)",
     lambda X: np.logaddexp(0, X.astype(np.float64)).astype(X.dtype), 3),
     ("Erf", "erf", "output = erf input", None, 2),
-):  # fmt: skip
-    pointwise(
-        _name, _stem, _formula, _numpy, Exactness("ulp", _ulp, "a polynomial of our own (simd/mathf.py)")
-    )
+)  # fmt: skip
+for _name, _stem, _formula, _function, _ulp in _FUNCTIONS:
+    _why = "a polynomial of our own (simd/mathf.py)"
+    pointwise(_name, _stem, _formula, _function, Exactness("ulp", _ulp, _why))
 
 pointwise(
     "Gelu", lambda site: one("gelu_tanh" if site["approximate"] == "tanh" else "gelu", site),
