@@ -485,7 +485,7 @@ def test_changes_name_each_older_version(op):
 def test_what_changes_say():
     assert changes("Squeeze")[1:3] == [
         (11, "The attribute `axes` becomes an input."),
-        (13, "Version 21 admits more types."),
+        (13, "Version 21 keeps the meaning and admits more types."),
     ]
     assert changes("Reshape")[0] == (
         1,
@@ -495,4 +495,5 @@ def test_what_changes_say():
         "The default of `direction`, misspelt `foward`, is written out as it was meant.",
         "`output_sequence` is dropped: outputs are optional.",
     ]
+    assert changes("Max")[1] == (6, "Version 8 keeps the meaning.")
     assert changes("Attention")[0] == (23, "Version 24 adds `nonpad_kv_seqlen`; without, it means the same.")

@@ -1,8 +1,7 @@
 """Every older version of the standard's operators, rewritten into the newest one's meaning.
 
 A step leads from the last version of one meaning to the next meaning, so that several may follow each other.
-What only admits more types, adds an attribute whose default is the old meaning or says the same in other
-words has no step.
+What only admits more, adds an attribute whose default is the old meaning or is said in other words has no step.
 """
 
 from __future__ import annotations
@@ -48,8 +47,8 @@ def _same(older: Schema, later: Schema) -> str:
     if later.deprecated:
         return f"Version {later.version} advises against it; it means the same."
     if any(a.types != b.types for a, b in zip(older.inputs, later.inputs, strict=True)):
-        return f"Version {later.version} admits more types."
-    return f"Version {later.version} says the same in other words."
+        return f"Version {later.version} keeps the meaning and admits more types."
+    return f"Version {later.version} keeps the meaning."
 
 
 def _history(op: str) -> list[Schema]:
