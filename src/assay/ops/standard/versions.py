@@ -1,7 +1,8 @@
 """Every older version of the standard's operators, rewritten into the newest one's meaning.
 
 A step leads from the last version of one meaning to the next meaning, so that several may follow each other.
-What only admits more, adds an attribute whose default is the old meaning or is said in other words has no step.
+What only admits more, adds an attribute whose default is the old meaning or is said in other words has no
+step.
 """
 
 from __future__ import annotations
