@@ -47,7 +47,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
                 "mean = splat(np.float32(0.0))",
             ),
             ("kernels/norm.py", "lane_numbers() < splat_i32(n - i)", "lane_numbers() < splat_i32(n)"),
-            ("kernels/elementwise.py", "column = (start + done) % n", "column = done % n"),
+            ("kernels/elementwise.py", "at -= stride * column", "at -= stride"),
             ("simd/mathf.py", "size < splat(0.625)", "size < splat(1.5)"),
             (
                 "simd/mathf.py",
@@ -173,7 +173,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
     ),
     (
         _kernels("silu"),
-        (("kernels/elementwise.py", "x / (one + exp(-x))", "x / (one + exp(x))"),),
+        (("kernels/blocks.py", "a / (splat(1.0) + exp(-a))", "a / (splat(1.0) + exp(a))"),),
     ),
     (
         _kernels("lora"),
@@ -280,7 +280,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
             ("compiler/place.py", "interval.nbytes + gap", "interval.nbytes"),
             ("compiler/barriers.py", " or clashes(read, changed)", ""),
             ("compiler/plan.py", "            phase += launch.barrier\n", ""),
-            ("compiler/plan.py", "None if name in whole else rows for name", "rows for name"),
+            ("compiler/plan.py", "None if each.view else rows", "rows"),
             ("compiler/plan.py", "rows if parse(port.dims).first == first else None", "rows"),
             ("compiler/chain.py", " and result not in graph.outputs", ""),
             ("runtime/executor.py", "if size >= wanted", "if size > wanted"),
@@ -318,7 +318,10 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
     ),
     (
         "tests/every_op/test_kernels.py -k 'add or mul'",
-        (("ops/chain.py", "operands[-1] if link.constant", "operands[0] if link.constant"),),
+        (
+            ("ops/chain.py", "if last[operand] == index", "if last[operand] >= index"),
+            ("ops/chain.py", "0 if extent != wanted else stride", "stride"),
+        ),
     ),
     (
         "tests/runtime/test_executor.py",

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import assay.kernels
 from assay.kernels import build, cache, target
+from assay.ops import registry
 
 CHILD = Path(__file__).with_name("listing_child.py")
 PROCESSES = 2
@@ -20,8 +21,11 @@ _ENTRIES = (["args", "tid", "nthreads"], ["control", "tid", "nthreads"])
 
 
 def kernel_names() -> tuple[str, ...]:
-    """Every function of assay.kernels that has a kernel's parameters."""
-    found = []
+    """Every function of assay.kernels that has a kernel's parameters, and the block functions that operators
+    need.
+    """
+    stems = dict.fromkeys(operator.pointwise for operator in registry.all_operators() if operator.pointwise)
+    found = [f"blocks.{stem}_float32" for stem in stems]
     for path in sorted(Path(assay.kernels.__file__).parent.glob("*.py")):
         module = importlib.import_module(f"assay.kernels.{path.stem}")
         for name, value in vars(module).items():

@@ -26,10 +26,10 @@ def chains(graph: Graph, sites: Sequence[Site]) -> list[list[int]]:
 
 def _continues(graph: Graph, sites: Sequence[Site], chain: Sequence[int], index: int) -> bool:
     last = graph.nodes[chain[-1]]
-    if any(sites[member].operator.pointwise is None for member in (chain[-1], index)):
+    if not all(sites[member].operator.pointwise for member in (chain[-1], index)):
         return False
     (result,) = last.outputs
-    same = sites[index].outputs[0] == sites[chain[-1]].outputs[0]
+    same = sites[index].outputs[0].shape == sites[chain[-1]].outputs[0].shape
     alone = graph.uses.get(result) == (graph.nodes[index],) and result not in graph.outputs
     return same and alone and len(sources(links(graph, sites, [*chain, index]))) < REGISTERS
 

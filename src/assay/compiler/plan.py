@@ -12,7 +12,7 @@ from assay.errors import ContractError
 from assay.graph.dim import Dim
 from assay.graph.graph import Graph, Node
 from assay.ops import chain
-from assay.ops.operator import Address, Argument, Kernel, Operator, Port, Site
+from assay.ops.operator import Address, Argument, Code, Kernel, Operator, Port, Site
 from assay.ops.pattern import parse
 from assay.ops.resolution import place_of, resolve
 
@@ -51,8 +51,10 @@ class Plan:
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        """The kernels' names, each once."""
-        return tuple(dict.fromkeys(launch.kernel for launch in self.launches))
+        """The names of the kernels and of those that they call, each once."""
+        words = (word for launch in self.launches for word in launch.arguments)
+        called = [word.kernel for word in words if isinstance(word, Code)]
+        return tuple(dict.fromkeys([*(launch.kernel for launch in self.launches), *called]))
 
 
 class Compiler:
@@ -84,11 +86,12 @@ class Compiler:
         rows = site.rows(kernel.rows) if kernel.rows else None
         if len(members) > 1:
             made = links(self.graph, self._sites, members)
-            whole = {name for link in made for name in link.rows}
-            reads = {name: None if name in whole else rows for name in chain.sources(made)}
-            touched = Touched(reads, {made[-1].makes: rows})
+            reads: dict[str, Dim | None] = {}
+            for each in chain.sources(made):
+                touch(reads, each.name, None if each.view else rows)
+            touched = Touched(reads, {made[-1].makes.name: rows})
             names = {name: name for name in (*touched.reads, *touched.writes)}
-            arguments: Sequence[Argument] = chain.arguments(site.outputs[0].shape, made)
+            arguments: Sequence[Argument] = chain.arguments(*chain.rows(site.outputs[0].shape), made)
         else:
             names = site.operator.named(node)
             arguments = kernel.takes(site)

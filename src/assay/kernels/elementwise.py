@@ -1,80 +1,137 @@
-"""Chains of elementwise operators: a small program, interpreted once per block of 256 elements.
+"""Chains of elementwise operations, and copies between layouts: a small program, interpreted once per block
+of 256 elements.
 
-A register is a block of 256 floats in scratch. An instruction is four words: operation, destination register,
-left, right. LOAD and LOAD_ROW (of a row [N] that is repeated) take an address as left, STORE as right; SCALE
-has a float as right, operations of one operand ignore it. Each operation rounds as its own node would.
+A register holds the address of a block: the first REGISTERS are blocks in scratch, others lie in memory. An
+instruction is five words: a block function's address (blocks.py) or one of these, the register of its result,
+and its operands a, b and c:
+
+    PLACE    the register is the block where it lies: a is the array's address, b the bytes of an element
+    SPREAD   fill the register with the number in the word a, of b bytes
+    GATHER   fill the register from the array at a, in the order of the view b, elements of c bytes
+    SCATTER  the register's block goes into the array at a, in the order of the view b, elements of c bytes
+
+A view is words at so many bytes from the arguments' own address: bytes to the first element, number of
+dimensions, then for each its size and its stride in bytes. The sizes' product is T · N.
 """
 
 from __future__ import annotations
 
 from assay.kernels.share import first_row
-from assay.kernels.sizes import ADD, GELU, GELU_TANH, LOAD, LOAD_ROW, MUL, SCALE, SILU, STORE, STRETCH, TANH
-from assay.simd.mathf import exp, normal_tail, tanh
-from assay.simd.memory import as_f32, get_f32, get_i64, load, load_part, put_f32, store, store_part, words
-from assay.simd.vector import fma, select, splat
+from assay.kernels.sizes import BLOCK_PITCH, CHAIN_HEAD, PLACE, REGISTERS, SCATTER, SPREAD, STRETCH
+from assay.simd.device import device
+from assay.simd.memory import (
+    copy_bytes,
+    get_i32,
+    get_i64,
+    get_u8,
+    get_u16,
+    load_bytes,
+    put_i32,
+    put_i64,
+    put_u8,
+    put_u16,
+    store_bytes,
+    words,
+)  # fmt: skip
+from assay.simd.threads import invoke
 
-CUBIC = 0.044715
-SLOPE = 1.5957691216057308  # 2 √(2 / π)
+OPERANDS = 16 * REGISTERS
+PLACES = OPERANDS + 32
+"""Where a thread's scratch has the operands of a function, and the place in a view; registers come first."""
+
+
+@device
+def _strided(to, pace, source, step, count, size):
+    """Copy `count` elements of `size` bytes between places that far apart."""
+    if size == 4:
+        for i in range(count):
+            put_i32(to + pace * i, get_i32(source + step * i))
+    elif size == 8:
+        for i in range(count):
+            put_i64(to + pace * i, get_i64(source + step * i))
+    elif size == 2:
+        for i in range(count):
+            put_u16(to + pace * i, get_u16(source + step * i))
+    else:
+        for i in range(count):
+            put_u8(to + pace * i, get_u8(source + step * i))
+
+
+@device
+def _fill(to, source, count, size):
+    """`count` copies of one element: 64 bytes element by element, then these again and again."""
+    nbytes = size * count
+    _strided(to, size, source, 0, min(count, 64 // size), size)
+    if nbytes > 64:
+        pattern = load_bytes(to)
+        for i in range(64, nbytes - 63, 64):
+            store_bytes(to + i, pattern)
+        copy_bytes(to + nbytes // 64 * 64, to, nbytes % 64)
+
+
+@device
+def _walk(view, array, size, block, start, count, places, outwards):
+    """Copy elements `start` and so on of a view into a block, or out of it."""
+    at, axes = array + get_i64(view), get_i64(view + 8)
+    last = view + 16 * axes
+    left = start
+    for axis in range(axes - 1, -1, -1):
+        extent = get_i64(view + 16 + 16 * axis)
+        put_i64(places + 8 * axis, left % extent)
+        at += left % extent * get_i64(view + 24 + 16 * axis)
+        left = left // extent
+    extent, stride = get_i64(last), get_i64(last + 8)
+    column = get_i64(places + 8 * axes - 8)
+    while True:
+        run = min(extent - column, count)
+        to, source = (at, block) if outwards else (block, at)
+        if stride == size:
+            copy_bytes(to, source, size * run)
+        elif stride == 0 and not outwards:
+            _fill(to, source, run, size)
+        else:
+            _strided(to, stride if outwards else size, source, size if outwards else stride, run, size)
+        block += size * run
+        count -= run
+        if count == 0:
+            return
+        at -= stride * column
+        column = 0
+        axis = axes - 2
+        while True:
+            place, pace = get_i64(places + 8 * axis) + 1, get_i64(view + 24 + 16 * axis)
+            at += pace
+            if place < get_i64(view + 16 + 16 * axis):
+                put_i64(places + 8 * axis, place)
+                break
+            at -= pace * place
+            put_i64(places + 8 * axis, 0)
+            axis -= 1
 
 
 def chain(args, tid, nthreads):
-    """(T, N, scratch, its stride, instructions, then four words for each), all operands [T, N]."""
+    """(T, N, scratch, its stride, instructions, then five words for each, then views) for results [T, N]."""
     rows, n, scratch, pace, count = words(args, 5)
     scratch += pace * tid
+    operands = scratch + OPERANDS
+    for register in range(REGISTERS):
+        put_i64(scratch + 8 * register, scratch + CHAIN_HEAD + BLOCK_PITCH * register)
     end = n * first_row(rows, tid + 1, nthreads)
-    one = splat(1.0)
     for start in range(n * first_row(rows, tid, nthreads), end, STRETCH):
         size = min(STRETCH, end - start)
-        whole = size // 16 * 16
-        for index in range(count):
-            word = args + 48 + 32 * index
-            operation, left, right = get_i64(word), get_i64(word + 16), get_i64(word + 24)
-            target = scratch + 4 * STRETCH * get_i64(word + 8)
-            a, b = scratch + 4 * STRETCH * left, scratch + 4 * STRETCH * right
-            if operation == LOAD:
-                for i in range(0, whole, 16):
-                    store(target + 4 * i, load(left + 4 * (start + i)))
-                if whole < size:
-                    store(target + 4 * whole, load_part(left + 4 * (start + whole), size - whole))
-            elif operation == LOAD_ROW:
-                done = 0
-                while done < size:
-                    column = (start + done) % n
-                    run = min(size - done, n - column)
-                    for i in range(0, run // 16 * 16, 16):
-                        store(target + 4 * (done + i), load(left + 4 * (column + i)))
-                    for i in range(run // 16 * 16, run):
-                        put_f32(target + 4 * (done + i), get_f32(left + 4 * (column + i)))
-                    done += run
-            elif operation == STORE:
-                for i in range(0, whole, 16):
-                    store(right + 4 * (start + i), load(a + 4 * i))
-                if whole < size:
-                    store_part(right + 4 * (start + whole), load(a + 4 * whole), size - whole)
-            elif operation == ADD:
-                for i in range(0, size, 16):
-                    store(target + 4 * i, load(a + 4 * i) + load(b + 4 * i))
-            elif operation == MUL:
-                for i in range(0, size, 16):
-                    store(target + 4 * i, load(a + 4 * i) * load(b + 4 * i))
-            elif operation == SCALE:
-                for i in range(0, size, 16):
-                    store(target + 4 * i, load(a + 4 * i) * splat(as_f32(right)))
-            elif operation == SILU:
-                for i in range(0, size, 16):
-                    x = load(a + 4 * i)
-                    store(target + 4 * i, x / (one + exp(-x)))
-            elif operation == GELU:
-                for i in range(0, size, 16):
-                    x = load(a + 4 * i)
-                    tail = normal_tail(x)
-                    below = select(x < splat(0.0), tail, splat(2.0) - tail)
-                    store(target + 4 * i, splat(0.5) * x * below)
-            elif operation == GELU_TANH:
-                for i in range(0, size, 16):
-                    x = load(a + 4 * i)
-                    inner = fma(x * x * splat(CUBIC), x, x) * splat(SLOPE)
-                    store(target + 4 * i, x / (one + exp(-inner)))
-            elif operation == TANH:
-                for i in range(0, size, 16):
-                    store(target + 4 * i, tanh(load(a + 4 * i)))
+        for word in range(args + 48, args + 48 + 40 * count, 40):
+            function, target = get_i64(word), scratch + 8 * get_i64(word + 8)
+            a, b, c = get_i64(word + 16), get_i64(word + 24), get_i64(word + 32)
+            if function > SCATTER:
+                put_i64(operands, get_i64(target))
+                put_i64(operands + 8, get_i64(scratch + 8 * a))
+                put_i64(operands + 16, get_i64(scratch + 8 * b))
+                put_i64(operands + 24, get_i64(scratch + 8 * c))
+                invoke(function, operands, size, 0)
+            elif function == PLACE:
+                put_i64(target, a + b * start)
+            elif function == SPREAD:
+                _fill(get_i64(target), word + 16, size, b)
+            else:
+                block, places = get_i64(target), scratch + PLACES
+                _walk(args + b, a, c, block, start, size, places, function == SCATTER)

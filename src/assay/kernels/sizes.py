@@ -16,14 +16,6 @@ MOST_TOP = 20
 POSITIONS = 1 << 20
 """Tokens of the longest context: their rotary angles are exact (see the operator `rotary_table`)."""
 
-LOAD, LOAD_ROW, STORE, ADD, MUL, SCALE, SILU, GELU, GELU_TANH, TANH = range(10)
-"""The operations of elementwise.py's chains."""
-REGISTERS = 8
-"""The most that a chain may take."""
-STRETCH = 256
-"""Elements of one register of a chain."""
-CHAIN_SCRATCH = 4 * STRETCH * REGISTERS
-
 SUM, PRODUCT, GREATEST, LEAST, SUM_SQUARES, SUM_SIZES = range(6)
 """What makes one element of two, or, with the last ones, of many."""
 INT64, UINT64, FLOAT32, FLOAT64 = range(4)
@@ -33,6 +25,19 @@ REDUCE_SCRATCH = 16 * 256
 
 LINE = 64
 """Bytes of a cache line: apart by that much, two words don't slow each other down."""
+
+PLACE, SPREAD, GATHER, SCATTER = range(4)
+"""What stands for a block function in an instruction of a chain (elementwise.py)."""
+STRETCH = 256
+"""Elements of a block."""
+REGISTERS = 12
+"""Blocks in scratch that a chain may have, and blocks in place."""
+BLOCK_PITCH = 8 * STRETCH + LINE
+"""Bytes from one block in scratch to the next, which doesn't want the same lines of the cache."""
+AXES = 32
+"""Dimensions of a view."""
+CHAIN_HEAD = -(-8 * (2 * REGISTERS + 4 + AXES) // LINE) * LINE
+CHAIN_SCRATCH = CHAIN_HEAD + BLOCK_PITCH * REGISTERS
 ROWS = 1 << 40
 """More rows than any value has: a fault in row r leaves ROWS - r, so that the first row leaves the most."""
 ENTRY_BYTES = 24

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from assay.kernels.sizes import ADD, CHAIN_SCRATCH, GELU, GELU_TANH, MUL, SCALE, SILU, TANH
+from assay.kernels.sizes import CHAIN_SCRATCH
 from assay.ops import chain
 from assay.ops import operator as op
 from assay.ops.registry import define
@@ -15,12 +15,12 @@ from assay.tensor.dtype import F32
 
 def _alone(site: op.Site) -> tuple[op.Argument, ...]:
     ports = tuple(port.name for port in site.operator.inputs)
-    return chain.arguments(site.outputs[0].shape, [chain.link(site, ports, "y")])
+    return chain.arguments(*chain.rows(site.outputs[0].shape), [chain.link(site, ports, "y")])
 
 
 def elementwise(
     name: str,
-    number: int,
+    stem: str,
     ports: tuple[op.Port, ...],
     summary: str,
     formula: str,
@@ -29,7 +29,7 @@ def elementwise(
     numerics: tuple[str, ...] = (),
     constant: op.Attribute | None = None,
 ) -> op.Operator:
-    """An operator whose elements the operation `number` makes of its ports', and of its `constant`."""
+    """An operator whose elements the block functions `stem` make of its ports', and of its `constant`."""
     dims = ports[0].dims
     return define(
         name=name,
@@ -42,7 +42,7 @@ def elementwise(
         exactness=exactness,
         kernels=(op.Kernel("elementwise.chain", _alone, scratch=CHAIN_SCRATCH, rows=dims.split()[0]),),
         numerics=numerics,
-        pointwise=number,
+        pointwise=stem,
         constant=constant.name if constant else "",
     )
 
@@ -66,15 +66,15 @@ _SIZE = op.of_magnitudes(lambda a: a.astype(np.float64), 0)
 A, B = op.Port("a", (F32,), "...", "elements"), op.Port("b", (F32,), "...", "elements")
 ROWS, ROW = op.Port("a", (F32,), "T N", "rows"), op.Port("b", (F32,), "N", "added to each row")
 
-elementwise("add", ADD, (A, B), "Adds elements.", "y = a + b", np.add)
-elementwise("mul", MUL, (A, B), "Multiplies elements.", "y = a · b", np.multiply)
-elementwise("bias", ADD, (ROWS, ROW), "Adds a row to each row.", "y[t, n] = a[t, n] + b[n]", np.add)
+elementwise("add", "add", (A, B), "Adds elements.", "y = a + b", np.add)
+elementwise("mul", "mul", (A, B), "Multiplies elements.", "y = a · b", np.multiply)
+elementwise("bias", "add", (ROWS, ROW), "Adds a row to each row.", "y[t, n] = a[t, n] + b[n]", np.add)
 elementwise(
-    "scale", SCALE, (A,), "Multiplies by a number.", "y = a · factor",
+    "scale", "mul", (A,), "Multiplies by a number.", "y = a · factor",
     lambda a, factor: a * np.float32(factor), constant=op.Attribute("factor", float, "rounded to float32"),
 )  # fmt: skip
 elementwise(
-    "silu", SILU, (A,), "The sigmoid-weighted linear unit.", "y = a / (1 + exp(−a))", _silu,
+    "silu", "silu", (A,), "The sigmoid-weighted linear unit.", "y = a / (1 + exp(−a))", _silu,
     op.Exactness(
         "ulp", 4, "exp within 1 ulp, a sum and a division; below −88.72 exp is infinite and |y| < 2⁻¹²¹",
         lambda a: np.maximum(np.abs(_silu(a)), 2.0**-100),
@@ -82,18 +82,19 @@ elementwise(
     ("exp is Assay's own polynomial; infinity of exp gives −0 or +0.",),
 )  # fmt: skip
 elementwise(
-    "gelu", GELU, (A,), "The Gaussian error linear unit.", "y = a · Φ(a), Φ the normal distribution's", _gelu,
+    "gelu", "gelu", (A,), "The Gaussian error linear unit.", "y = a · Φ(a), Φ the normal distribution's",
+    _gelu,
     op.Exactness("ulp", 4, "of |a|: the tail within 4e-7 of itself, a difference, two products", _SIZE),
     ("2 Φ(−|a|) is Assay's own polynomial (simd/mathf.py), Φ(a) for a ≥ 0 is 1 less half of it.",),
 )  # fmt: skip
 elementwise(
-    "gelu_tanh", GELU_TANH, (A,), "The Gaussian error linear unit by tanh.",
+    "gelu_tanh", "gelu_tanh", (A,), "The Gaussian error linear unit by tanh.",
     "y = a / (1 + exp(−2 √(2 / π) (a + 0.044715 a³))), which is a/2 · (1 + tanh(√(2 / π) (a + …)))",
     _gelu_tanh,
     op.Exactness("ulp", 4, "of |a|: roundings of exp's argument times it, exp, a sum, a division", _SIZE),
     ("The cubic term is fma(a · a · 0.044715, a, a).",),
 )  # fmt: skip
 elementwise(
-    "tanh", TANH, (A,), "The hyperbolic tangent.", "y = tanh(a)", lambda a: np.tanh(a.astype(np.float64)),
+    "tanh", "tanh", (A,), "The hyperbolic tangent.", "y = tanh(a)", lambda a: np.tanh(a.astype(np.float64)),
     op.Exactness("ulp", 3, "a polynomial below 0.625, else (1 − e) / (1 + e) with e = exp(−2 |a|)"),
 )  # fmt: skip

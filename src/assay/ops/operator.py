@@ -143,6 +143,13 @@ class Address:
 
 
 @dataclass(frozen=True)
+class Code:
+    """Kernel argument: where the machine code of another kernel lies, which this one calls."""
+
+    kernel: str
+
+
+@dataclass(frozen=True)
 class Scratch:
     """Two words of kernel arguments: where the scratch of thread 0 lies, and the stride to the next
     thread's.
@@ -151,7 +158,7 @@ class Scratch:
 
 SCRATCH = "scratch"
 """What stands for Scratch in `Kernel.arguments`."""
-Argument = Address | Scratch | Dim | int | float
+Argument = Address | Code | Scratch | Dim | int | float
 
 
 @dataclass(frozen=True)
@@ -270,8 +277,8 @@ class Operator:
     numerics: tuple[str, ...] = ()
     not_differentiable: Mapping[str, str] = field(default_factory=dict)
     in_place: Mapping[str, str] = field(default_factory=dict)
-    pointwise: int | None = None
-    """The operation's number in kernels/elementwise.py, for operators that a chain may hold."""
+    pointwise: str = ""
+    """The operation's name in kernels/blocks.py, without its dtype, for operators that a chain may hold."""
     constant: str = ""
     """The float attribute that is such an operation's second operand."""
 

@@ -10,7 +10,7 @@ from assay.compiler.plan import Plan
 from assay.graph.dim import Dim
 from assay.kernels.call import word
 from assay.kernels.sizes import ENTRY_BYTES, LINE, ROWS
-from assay.ops.operator import Address, Argument, Scratch
+from assay.ops.operator import Address, Argument, Code, Scratch
 
 Words = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
@@ -53,6 +53,8 @@ class Tape:
         def words(argument: Argument) -> tuple[int | Dim, ...]:
             if isinstance(argument, Address):
                 return (places[argument.name],)
+            if isinstance(argument, Code):
+                return (kernels[argument.kernel],)
             if isinstance(argument, Scratch):
                 return scratch, plan.scratch
             return (argument if isinstance(argument, Dim) else word(argument),)

@@ -139,6 +139,9 @@ get_u32 = _loader(types.int64, I32, 4, lambda builder, value: builder.zext(value
 get_u16 = _loader(types.int64, I16, 2, lambda builder, value: builder.zext(value, I64))
 get_u8 = _loader(types.int64, I8, 1, lambda builder, value: builder.zext(value, I64))
 get_i8 = _loader(types.int64, I8, 1, lambda builder, value: builder.sext(value, I64))
+load_bytes = _loader(F32x16, VF32, 1)
+store_bytes = _storer(F32x16, 1)
+
 put_f32 = _storer(types.float32, 4)
 put_f64 = _storer(types.float64, 8)
 put_i64 = _storer(types.int64, 8)

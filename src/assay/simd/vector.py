@@ -1,9 +1,9 @@
 """Vectors of 16 lanes as Numba values.
 
-`F32x16`, `I32x16`, `F64x16`, `I64x16` and `Mask16` are LLVM vectors; LLVM splits them into the registers that
-the processor has, so one kernel text serves every width with the same bits. Arithmetic is exact IEEE: no
-contraction, no reassociation. A 64-bit vector takes a scalar in the other operand's place, so that one text
-serves a float64 and 16 of them.
+`F32x16`, `I32x16`, `F64x16`, `I64x16`, `U64x16` and `Mask16` are LLVM vectors; LLVM splits them into the
+registers that the processor has, so one kernel text serves every width with the same bits. Arithmetic is
+exact IEEE: no contraction, no reassociation. All but `I32x16` and masks take a scalar in the other operand's
+place, so that one text serves a float64 and 16 of them, or floats of any width.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from functools import reduce
 from llvmlite import ir
 from numba.core import types
 from numba.core.typeconv import Conversion
+from numba.core.types.containers import UniTuple
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import lower_builtin, lower_cast, models, register_model
 
@@ -60,17 +61,20 @@ class VectorModel(models.PrimitiveModel):
         super().__init__(manager, vector, vector.llvm)
 
 
-F32x16 = Vector("F32x16", VF32)
+F32x16 = Vector("F32x16", VF32, types.Float)
 I32x16 = Vector("I32x16", VI32)
 F64x16 = Vector("F64x16", VF64, types.Float)
 I64x16 = Vector("I64x16", VI64, types.Integer)
+U64x16 = Vector("U64x16", VI64, types.Integer)
 Mask16 = Vector("Mask16", VI1)
 
 
+@lower_cast(types.Float, F32x16)
 @lower_cast(types.Float, F64x16)
 @lower_cast(types.Integer, I64x16)
+@lower_cast(types.Integer, U64x16)
 def _all_lanes(context, builder, scalar, vector, value):
-    element = types.float64 if vector == F64x16 else types.int64
+    element = {F32x16: types.float32, F64x16: types.float64}.get(vector, types.int64)
     return spread(builder, context.cast(builder, value, scalar, element), LANES)
 
 
@@ -98,7 +102,7 @@ def _operator(python, emit: dict[Vector, Emit], result: Vector | None = None, op
 
 
 _BUILD = ir.IRBuilder
-_FLOATS, _INTEGERS = (F32x16, F64x16), (I32x16, I64x16)
+_FLOATS, _INTEGERS = (F32x16, F64x16), (I32x16, I64x16, U64x16)
 
 
 def _arithmetic(python, on_floats: Emit, on_integers: Emit) -> None:
@@ -109,12 +113,15 @@ _arithmetic(operator.add, _BUILD.fadd, _BUILD.add)
 _arithmetic(operator.sub, _BUILD.fsub, _BUILD.sub)
 _arithmetic(operator.mul, _BUILD.fmul, _BUILD.mul)
 _operator(operator.truediv, dict.fromkeys(_FLOATS, _BUILD.fdiv))
-_operator(operator.neg, dict.fromkeys(_FLOATS, _BUILD.fneg), operands=1)
+_operator(
+    operator.neg, {**dict.fromkeys(_FLOATS, _BUILD.fneg), **dict.fromkeys(_INTEGERS, _BUILD.neg)}, operands=1
+)
+_operator(operator.invert, dict.fromkeys((*_INTEGERS, Mask16), _BUILD.not_), operands=1)
 _operator(operator.and_, dict.fromkeys((*_INTEGERS, Mask16), _BUILD.and_))
 _operator(operator.or_, dict.fromkeys((*_INTEGERS, Mask16), _BUILD.or_))
 _operator(operator.xor, dict.fromkeys((*_INTEGERS, Mask16), _BUILD.xor))
 _operator(operator.lshift, dict.fromkeys(_INTEGERS, _BUILD.shl))
-_operator(operator.rshift, {I32x16: _BUILD.lshr, I64x16: _BUILD.ashr})  # the second as of an int64
+_operator(operator.rshift, {I32x16: _BUILD.lshr, U64x16: _BUILD.lshr, I64x16: _BUILD.ashr})  # as of an int64
 
 
 def _comparison(python, symbol: str) -> None:
@@ -125,7 +132,11 @@ def _comparison(python, symbol: str) -> None:
     def integers(builder, left, right):
         return builder.icmp_signed(symbol, left, right)
 
-    _operator(python, dict.fromkeys(_FLOATS, floats) | dict.fromkeys(_INTEGERS, integers), Mask16)
+    def unsigned(builder, left, right):
+        return builder.icmp_unsigned(symbol, left, right)
+
+    kinds = dict.fromkeys(_FLOATS, floats) | dict.fromkeys(_INTEGERS, integers) | {U64x16: unsigned}
+    _operator(python, kinds, Mask16)
 
 
 _comparison(operator.lt, "<")
@@ -152,6 +163,31 @@ def splat_i32(builder, value):
 def fma(builder, a, b, c):
     """a·b + c with one rounding, on vectors or on scalars."""
     return fused(builder, a, b, c)
+
+
+def _division(vector: Vector):
+    """The function to (quotient, towards zero, and remainder) of integers. Both are 0 for b = 0, where
+    processors trap, as they would for the least integer by −1, whose quotient wraps.
+    """
+
+    @instruction(UniTuple(vector, 2)(vector, vector))
+    def divide(builder, a, b):
+        zero, one = constant(VI64, 0), constant(VI64, 1)
+        none = builder.icmp_signed("==", b, zero)
+        if vector == U64x16:
+            quotient = builder.udiv(a, builder.select(none, one, b))
+        else:
+            turned = builder.icmp_signed("==", b, constant(VI64, -1))
+            quotient = builder.sdiv(a, builder.select(builder.or_(none, turned), one, b))
+            quotient = builder.select(turned, builder.neg(a), quotient)
+        quotient = builder.select(none, zero, quotient)
+        rest = builder.sub(a, builder.mul(quotient, b))
+        return quotient, builder.select(none, zero, rest)
+
+    return divide
+
+
+divide_i64, divide_u64 = map(_division, (I64x16, U64x16))
 
 
 def horner(*coefficients: float):
