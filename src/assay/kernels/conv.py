@@ -127,19 +127,21 @@ def _convolution(kind: ir.Type):
                     many(a, size * k, b, row, steps, to, stride, rows - start, first, number)
 
     @device
-    def scatter(edge, y, plane, grid, apart, pixel, left, rows, filled, bias):
-        """A panel's results, or the bias alone where there are none, to their places in y."""
+    def scatter(edge, y, plane, grid, apart, pixel, left, rows):
+        """A panel's results to their places in y."""
         (gh, gw), (yz, yy, yx) = grid, apart
-        for column in range(left):
-            p = pixel + column
-            place = y + size * (yz * (p // (gh * gw)) + yy * (p // gw % gh) + yx * (p % gw))
+        z, line, column = pixel // (gh * gw), pixel // gw % gh, pixel % gw
+        done = 0
+        while done < left:
+            count = min(gw - column, left - done)
+            place = y + size * (yz * z + yy * line + yx * column)
             for i in range(rows):
-                value = 0
-                if filled:
-                    value = get(edge + row * i + size * column)
-                elif bias:
-                    value = get(bias + size * i)
-                put(place + size * plane * i, value)
+                for j in range(count):
+                    put(place + size * (plane * i + yx * j), get(edge + row * i + size * (done + j)))
+            done += count
+            column, line = 0, line + 1
+            if line == gh:
+                line, z = 0, z + 1
 
     def kernel(args, tid, nthreads):
         """(x, w, bias or 0, y, scratch, its stride, batch, groups, channels and filters of a group, D, H, W
@@ -155,7 +157,7 @@ def _convolution(kind: ir.Type):
         pixels, k, units = gd * gh * gw, channels * taps, batch * groups
         panels = (pixels + PANEL - 1) // PANEL
         dense = k > 0 and yx == 1 and yy == gw and yz == gh * gw
-        most = max(1, min(RUN if dense else 1, units * panels // (4 * nthreads)))
+        most = max(1, min(RUN, units * panels // (4 * nthreads)))
         runs = (panels + most - 1) // most
         # Where there are few pixels, the filters are shared too.
         tiles = (filters + tall - 1) // tall
@@ -186,12 +188,17 @@ def _convolution(kind: ir.Type):
                     left = min(PANEL, pixels - PANEL * panel)
                     target, stride = output + row * panel, size * plane
                     if left < PANEL or not dense:
-                        target, stride = edge, row
+                        target, stride = edge + row * rows * (panel - begin), row
                     multiply(weights + size * depth, k, at, steps, left, rows, target, stride, first, number)
-            left = min(PANEL, pixels - PANEL * (end - 1))
-            if left < PANEL or not dense:
-                pixel = PANEL * (end - 1)
-                scatter(edge, output, plane, (gh, gw), (yz, yy, yx), pixel, left, rows, k > 0, numbers)
+            for panel in range(begin, end):
+                left = min(PANEL, pixels - PANEL * panel)
+                if dense and left == PANEL:
+                    continue
+                to = edge + row * rows * (panel - begin)
+                for i in range(rows if k == 0 else 0):
+                    for j in range(left):
+                        put(to + row * i + size * j, get(numbers + size * i) if bias else 0)
+                scatter(to, output, plane, (gh, gw), (yz, yy, yx), PANEL * panel, left, rows)
             item = take(args)
 
     return kernel

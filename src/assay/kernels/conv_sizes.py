@@ -73,7 +73,7 @@ def matmul_scratch(size: int) -> int:
 
 def scratch(filters: int, size: int) -> int:
     """Bytes of scratch of each thread of `conv.<dtype>` with so many filters to a group."""
-    return size * PANEL * (RUN * DEPTH + filters)
+    return size * PANEL * RUN * (DEPTH + filters)
 
 
 def convolution(batch: int, groups: int, channels: int, filters: int, space: Spatial) -> Convolution:

@@ -154,7 +154,9 @@ def chained(rows: int, width: int, kind: ir.Type = F32):
     def chain(builder, a, a_stride, b, b_stride, depth, y, y_stride, count, first, bias):
         made = _Tile(builder, rows, width, count, kind)
         places = made.places(y, y_stride)
-        starts = made.chosen(first, [constant(made.vector, 0)] * len(places), made.held(places))
+        # What y holds is not waited for where it isn't wanted: some of b is read, which is needed at once.
+        held = made.held(made.chosen(first, [b] * len(places), places))
+        starts = made.chosen(first, [constant(made.vector, 0)] * len(places), held)
         sums = made.sums(starts, plain(kind), made.size, a, a_stride, b, b_stride, depth)
         # Without a bias its place is some memory that may be read.
         numbers = made.row(made.chosen(bias, [bias], [a])[0], I64(made.size))
