@@ -58,3 +58,13 @@ def attention_scratch(group: int, head_dim: int) -> int:
     """
     rows = TOKENS * group
     return 4 * (2 * PAGE * head_dim + rows * (4 * head_dim + PAGE + 6))
+
+
+ACTIVATIONS = (
+    "Sigmoid", "Tanh", "Relu", "Affine", "LeakyRelu", "ThresholdedRelu", "ScaledTanh", "HardSigmoid", "Elu",
+    "Softsign", "Softplus",
+)  # fmt: skip
+"""Of recurrent layers (recurrent.py), by code."""
+(
+    SIGMOID, TANH, RELU, AFFINE, LEAKY, THRESHOLDED, SCALED_TANH, HARD_SIGMOID, ELU, SOFTSIGN, SOFTPLUS,
+) = range(len(ACTIVATIONS))  # fmt: skip

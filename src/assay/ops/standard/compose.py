@@ -107,6 +107,10 @@ class Composer:
         )
         self.emitter.chain(to.sizes, link)
 
+    def whole(self, x: Value) -> chain.Operand:
+        """A value, as a copy reads or writes it."""
+        return chain.Operand(x.name, x.kind.dtype.size)
+
     def part(self, x: Value, starts: Sequence[int], sizes: Sequence[int]) -> chain.Operand:
         """A box of a value, as a copy reads or writes it."""
         size = x.kind.dtype.size

@@ -38,8 +38,9 @@ class Emitter:
 
     def __init__(self, site: Site, constants: Set[str] = frozenset()) -> None:
         self._site = site
-        self._constants = constants
         self.calls: list[Call] = []
+        self.fixed = set(constants)
+        """Values that are the same in every run; those that a call makes of such alone join them."""
         self.temporaries: dict[str, int] = {}
         self.tables: dict[str, Array] = {}
         """Constants of this node's own."""
@@ -79,12 +80,13 @@ class Emitter:
 
     def constant(self, index: int) -> bool:
         """Whether an input is the same in every run."""
-        return self._site.node.inputs[index] in self._constants
+        return self._site.node.inputs[index] in self.fixed
 
     def table(self, array: Array) -> Address:
         """A constant that kernels read, such as the places where each output finds its inputs."""
         name = f"{next(filter(None, self._site.node.outputs))}~table{len(self.tables)}"
         self.tables[name] = array
+        self.fixed.add(name)
         return Address(name)
 
     def temporary(self, nbytes: int) -> Address:
@@ -128,7 +130,9 @@ class Emitter:
         """Add a call. The word "scratch" among the arguments stands for the scratch's two."""
         words = tuple(Scratch() if isinstance(word, str) else cast(Argument, word) for word in arguments)
         sources, targets = (tuple(address.name for address in each) for each in (reads, writes))
-        once = all(name in self._constants or name in self.tables for name in sources)
+        once = all(name in self.fixed for name in sources)
+        if once:
+            self.fixed.update(targets)
         self.calls.append(Call(kernel, words, sources, targets, scratch, once))
 
 

@@ -10,7 +10,7 @@ from assay.errors import ContractError
 from assay.ops.standard.definition import Definition
 
 FAMILIES = (
-    "pointwise", "shape", "control", "linear", "conv", "reduce", "norm", "resize", "pool",
+    "pointwise", "shape", "control", "linear", "conv", "reduce", "norm", "resize", "pool", "recurrent",
 )  # fmt: skip
 """Modules of assay.ops.standard that define operators when they are imported."""
 GROUP = "assay.operators"

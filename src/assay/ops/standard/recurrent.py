@@ -1,0 +1,230 @@
+"""Recurrent layers: a matrix product for all steps' inputs, then a product and a kernel for each step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from assay.graph.dim import Dim
+from assay.kernels.sizes import ACTIVATIONS
+from assay.ops.operator import Exactness
+from assay.ops.standard.compose import Composer, Value
+from assay.ops.standard.definition import FLAG, POSITIVE, one_of
+from assay.ops.standard.emit import Emitter, bits_of
+from assay.ops.standard.linear import product
+from assay.ops.standard.registry import define
+from assay.ops.standard.site import Made, Site
+from assay.tensor.dtype import F32
+
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
+NUMBERS = {
+    "LeakyRelu": (0.01, 0.0), "ThresholdedRelu": (1.0, 0.0), "HardSigmoid": (0.2, 0.5), "Elu": (1.0, 0.0),
+    "Affine": (1.0, 0.0), "ScaledTanh": (1.0, 1.0),
+}  # fmt: skip
+"""Alpha and beta of activations where a node doesn't give them."""
+TAKEN = {"Affine": 2, "ScaledTanh": 2, "HardSigmoid": 2, "LeakyRelu": 1, "ThresholdedRelu": 1, "Elu": 1}
+"""How many numbers of activation_alpha and activation_beta belong to an activation: both, or alpha alone."""
+
+
+def _rule(site: Site) -> Sequence[Made]:
+    op = site.definition.name
+    if not (site.want_rank(0, 3) & site.want_rank(1, 3) & site.want_rank(2, 3)):
+        return [None]
+    gates, layout = GATES[op], site.integer("layout")
+    steps, batch, inputs = site.shape(0)
+    if layout:
+        steps, batch = batch, steps
+    directions = 2 if site.text("direction") == "bidirectional" else 1
+    hidden = site.shape(2)[2]
+    given = site["hidden_size"]
+    if isinstance(given, int):
+        hidden = site.agree(Dim.of(given), hidden, "hidden_size and R", 2)
+    wanted = {
+        1: (Dim.of(directions), hidden * gates, inputs), 2: (Dim.of(directions), hidden * gates, hidden),
+        3: (Dim.of(directions), hidden * (2 * gates)), 4: (batch,),
+        5: (batch, Dim.of(directions), hidden) if layout else (Dim.of(directions), batch, hidden),
+        6: (batch, Dim.of(directions), hidden) if layout else (Dim.of(directions), batch, hidden),
+        7: (Dim.of(directions), hidden * 3),
+    }  # fmt: skip
+    for index, shape in wanted.items():
+        if site.has(index) and site.want_rank(index, len(shape)):
+            for axis, (want, got) in enumerate(zip(shape, site.shape(index), strict=True)):
+                site.agree(want, got, f"axis {axis}", index, f"[{', '.join(map(str, shape))}] is wanted")
+    names = site.attributes["activations"]
+    count = len(DEFAULTS[op]) * directions
+    if isinstance(names, tuple):
+        site.require(len(names) == count, "attribute activations: wrong number", want=count, got=len(names))
+    whole = (batch, steps, Dim.of(directions), hidden) if layout else (steps, Dim.of(directions), batch, hidden)
+    last = (batch, Dim.of(directions), hidden) if layout else (Dim.of(directions), batch, hidden)
+    return [whole, last, last][: len(site.node.outputs)]
+
+
+def _activations(site: Site) -> list[list[int]]:
+    """Of each direction: code, alpha and beta of each activation."""
+    op = site.definition.name
+    directions = 2 if site.text("direction") == "bidirectional" else 1
+    names = site.attributes["activations"] or DEFAULTS[op] * directions
+    assert isinstance(names, tuple)
+    numbers = [list(site.attributes.get(f"activation_{key}") or ()) for key in ("alpha", "beta")]  # type: ignore[call-overload]
+    words: list[int] = []
+    for name in names:
+        plain = next(each for each in ACTIVATIONS if each.lower() == str(name).lower())
+        pair = list(NUMBERS.get(plain, (0.0, 0.0)))
+        for which in range(TAKEN.get(plain, 0)):
+            if numbers[which]:
+                pair[which] = numbers[which].pop(0)
+        words += [ACTIVATIONS.index(plain), *(bits_of(each, F32) for each in pair)]
+    each = len(words) // directions
+    return [words[each * direction : each * (direction + 1)] for direction in range(directions)]
+
+
+class _Layer:
+    """One node's calls."""
+
+    def __init__(self, site: Site, emitter: Emitter) -> None:
+        self.site = site
+        self.emitter = emitter
+        self.composer = composer = Composer(site, emitter)
+        self.op = site.definition.name
+        self.gates = GATES[self.op]
+        x = composer.input(0)
+        self.x = composer.moved(x, (1, 0, 2)) if site["layout"] else x
+        self.steps, self.batch, self.inputs = self.x.sizes
+        self.hidden = site.sizes(2)[2]
+        self.directions = site.sizes(2)[0]
+        self.bound = bits_of(float(site["clip"] or 0.0), F32)  # type: ignore[arg-type]
+        self.lens = emitter.input(4) if site.has(4) else 0
+
+    def run(self) -> None:
+        """All directions, then the outputs in their order."""
+        composer, names = self.composer, self.site.node.outputs
+        outputs = composer.new(F32, self.steps, self.directions, self.batch, self.hidden)
+        states = [composer.new(F32, self.directions, self.batch, self.hidden) for _ in range(2)]
+        for direction, activations in enumerate(_activations(self.site)):
+            backwards = direction == 1 or self.site.text("direction") == "reverse"
+            self.direction(direction, backwards, activations, outputs, states)
+        layout = bool(self.site["layout"])
+        for index, (value, order) in enumerate(
+            zip((outputs, *states), ((2, 0, 1, 3), (1, 0, 2), (1, 0, 2)), strict=True)
+        ):
+            if index < len(names) and names[index]:
+                to = composer.output(F32, index)
+                composer.moved(value, order if layout else range(len(order)), to)
+
+    def part(self, index: int, direction: int) -> Value | None:
+        """One direction's part of an input."""
+        if not self.site.has(index):
+            return None
+        whole = self.composer.input(index)
+        if index in (5, 6) and self.site["layout"]:
+            whole = self.composer.moved(whole, (1, 0, 2))
+        part = self.composer.slid(whole, 0, direction, 1)
+        return part.shaped(*whole.sizes[1:])
+
+    def times(self, x: Value, w: Value) -> Value:
+        """x · wᵀ."""
+        (m, k), n = x.sizes, w.sizes[0]
+        y = self.composer.new(F32, m, n)
+        fixed = w.name in self.emitter.fixed
+        product(self.emitter, F32, x.address, w.address, y.address, (m, k, n), (k, 1, k), (), fixed)
+        return y
+
+    def direction(
+        self, direction: int, backwards: bool, activations: Sequence[int], outputs: Value, states: Sequence[Value]
+    ) -> None:
+        composer, n, batch = self.composer, self.hidden, self.batch
+        w, r, b, p = (self.part(index, direction) for index in (1, 2, 3, 7))
+        assert w and r
+        size = self.gates * n
+        gates = self.times(self.x.shaped(self.steps * batch, self.inputs), w)
+        inner = None
+        if b:
+            own, other = (composer.slid(b, 0, start, size) for start in (0, size))
+            if self.op == "GRU" and self.site["linear_before_reset"]:
+                # The recurrent bias of the last gate is reset together with its product.
+                inner = composer.slid(other, 0, 2 * n, n)
+                kept = composer.new(F32, size)
+                composer.padded(composer.slid(other, 0, 0, 2 * n), kept, 0, 0)
+                other = kept
+            gates = composer.map("add", gates, composer.map("add", own, other))
+        h, c = self.part(5, direction), self.part(6, direction)
+        h = h or self.zeros()
+        c = (c or self.zeros()) if self.op == "LSTM" else h
+        for step in range(self.steps)[:: -1 if backwards else 1]:
+            here = composer.slid(gates, 0, batch * step, batch) if self.steps > 1 else gates
+            h, c, y = self.step(here, r, p, h, c, inner, step, activations)
+            target = composer.part(outputs, (step, direction, 0, 0), (1, 1, batch, n))
+            self.emitter.copy(composer.whole(y), target, batch * n)
+        for value, to in zip((h, c), states, strict=True):
+            target = composer.part(to, (direction, 0, 0), (1, batch, n))
+            self.emitter.copy(composer.whole(value), target, batch * n)
+
+    def zeros(self) -> Value:
+        state = self.composer.new(F32, self.batch, self.hidden)
+        self.composer.fill(state, 0)
+        return state
+
+    def step(
+        self, gates: Value, r: Value, p: Value | None, h: Value, c: Value, inner: Value | None, step: int,
+        activations: Sequence[int],
+    ) -> tuple[Value, Value, Value]:  # fmt: skip
+        """The states after a step, and its output."""
+        composer, batch, n = self.composer, self.batch, self.hidden
+        after, cell, y = (composer.new(F32, batch, n) for _ in range(3))
+        recurrent = self.times(h, r)
+        reads = [v.address for v in (gates, recurrent, h, c, p, inner) if v] + [self.lens] * bool(self.lens)
+        tail = [batch, n, step, self.lens, self.bound]
+        if self.op == "RNN":
+            words = [gates.address, recurrent.address, h.address, after.address, y.address, *tail, *activations]
+            self.emitter.call("recurrent.rnn", words, reads=reads, writes=[after.address, y.address])
+            return after, after, y
+        if self.op == "LSTM":
+            coupled = self.site.integer("input_forget")
+            words = [
+                gates.address, recurrent.address, p.address if p else 0, h.address, c.address, after.address,
+                cell.address, y.address, *tail, coupled, *activations,
+            ]  # fmt: skip
+            writes = [after.address, cell.address, y.address]
+            self.emitter.call("recurrent.lstm", words, reads=reads, writes=writes)
+            return after, cell, y
+        reset: Value | None = None
+        if not self.site["linear_before_reset"]:
+            product_of = composer.new(F32, batch, n)
+            words = [gates.address, recurrent.address, h.address, product_of.address, batch, n, self.bound]
+            self.emitter.call("recurrent.gru_reset", [*words, *activations[:3]], reads=reads, writes=[product_of.address])
+            reset = self.times(product_of, composer.slid(r, 0, 2 * n, n))
+            reads.append(reset.address)
+        words = [
+            gates.address, recurrent.address, reset.address if reset else 0, inner.address if inner else 0,
+            h.address, after.address, y.address, *tail, *activations,
+        ]  # fmt: skip
+        self.emitter.call("recurrent.gru", words, reads=reads, writes=[after.address, y.address])
+        return after, after, y
+
+
+def _lower(site: Site, emitter: Emitter) -> None:
+    _Layer(site, emitter).run()
+
+
+_FORMULAS = {
+    "RNN": "H = f(X Wᵀ + H R ᵀ + Wb + Rb), step by step",
+    "GRU": "z = f(X Wzᵀ + H Rzᵀ + b), r = f(X Wrᵀ + H Rrᵀ + b), h = g(X Whᵀ + (r H) Rhᵀ + b) or with "
+    "linear_before_reset g(X Whᵀ + r (H Rhᵀ + Rbh) + Wbh), H = (1 − z) h + z H",
+    "LSTM": "i = f(X Wiᵀ + H Riᵀ + Pi C + b), f likewise, c = g(X Wcᵀ + H Rcᵀ + b), C = f C + i c, "
+    "o = f(X Woᵀ + H Roᵀ + Po C + b), H = o h(C)",
+}
+for _op, _formula in _FORMULAS.items():
+    define(
+        _op, _rule, summary="A recurrent layer over time, forward, in reverse or both.", formula=_formula,
+        shapes="Y [steps, directions, batch, hidden], the last states [directions, batch, hidden]; batch first "
+        "with layout 1.",
+        ranges={
+            "direction": one_of("forward", "reverse", "bidirectional"), "hidden_size": POSITIVE, "layout": FLAG,
+            **({"input_forget": FLAG} if _op == "LSTM" else {}),
+            **({"linear_before_reset": FLAG} if _op == "GRU" else {}),
+        },
+        lower=partial(_lower), exactness=Exactness("ulp", 4096, "of magnitudes: errors go from step to step"),
+        numerics=("Products as MatMul's; biases are added to each other, then to the inputs' product.",),
+        kernels=(("matmul or gemm, and recurrent." + _op.lower(), "always, by way of float32"),),
+    )  # fmt: skip
