@@ -130,7 +130,7 @@ class Inference:
             )
             return None
         found = schema.schema(node.op, opset)
-        if found is None or found.deprecated:
+        if found is None or (found.deprecated and node.op not in versions.REWRITES):
             want, got = f"an operator of {domain} {opset}", quote(node.op)
             later = schema.schema(node.op, schema.newest(domain))
             hint = f"it came with version {later.version}" if later else near(node.op, schema.names())

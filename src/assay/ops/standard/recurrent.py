@@ -54,7 +54,8 @@ def _rule(site: Site) -> Sequence[Made]:
     names = site.attributes["activations"]
     count = len(DEFAULTS[op]) * directions
     if isinstance(names, tuple):
-        site.require(len(names) == count, "attribute activations: wrong number", want=count, got=len(names))
+        rule, want = "attribute activations: wrong number", f"{count} or more"
+        site.require(len(names) >= count, rule, want=want, got=len(names))
     whole = (batch, steps, Dim.of(directions), hidden) if layout else (steps, Dim.of(directions), batch, hidden)
     last = (batch, Dim.of(directions), hidden) if layout else (Dim.of(directions), batch, hidden)
     return [whole, last, last][: len(site.node.outputs)]
@@ -75,7 +76,7 @@ def _activations(site: Site) -> list[list[int]]:
             if numbers[which]:
                 pair[which] = numbers[which].pop(0)
         words += [ACTIVATIONS.index(plain), *(bits_of(each, F32) for each in pair)]
-    each = len(words) // directions
+    each = 3 * len(DEFAULTS[op])
     return [words[each * direction : each * (direction + 1)] for direction in range(directions)]
 
 
