@@ -22,6 +22,14 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
         ),
     ),
     (
+        "tests/simd/test_math64.py",
+        (
+            ("simd/math64.py", "f - (half - rest)", "f - half"),
+            ("simd/trig.py", "h * QUARTER_LOW + rest * QUARTER", "h * QUARTER_LOW"),
+            ("simd/rounding.py", "select(rest < 0.0, rest + part, rest)", "rest"),
+        ),
+    ),
+    (
         _kernels("rms_norm"),
         (
             ("simd/vector.py", "for half in (8, 4, 2, 1):", "for half in (8, 4, 2):"),

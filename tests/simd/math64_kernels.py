@@ -1,6 +1,7 @@
 """Kernels that apply a function of simd.math64, trig or rounding, named by its number, to arrays.
 
-`lanes` takes 16 float64 at a time, `pairs` two times 16, `scalars` one; `singles` takes 16 float32.
+`lanes` takes 16 float64 at a time, `scalars` one, `singles` 16 float32; `pairs` and `single_pairs` take two
+operands.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ LANES = {
 }
 OF_ONE = {name: getattr(module, name) for module, names in LANES.items() for name in names.split()}
 OF_TWO = {"power": math64.power, "fmod": rounding.fmod, "modulo": rounding.modulo}
-OF_SCALARS = {"exp": math64.exp, "log": math64.log, "sin": trig.sin}
-OF_SINGLES = {"log": mathf.single(math64.log), "sin": mathf.single(trig.sin)}
+OF_SCALARS = {"log": math64.log, "sin": trig.sin}
+OF_SINGLES = {"log": mathf.single(math64.log)}
+OF_SINGLE_PAIRS = {"fmod": mathf.single(rounding.fmod, operands=2)}
 
 
 def _any_of(functions):
@@ -54,15 +56,27 @@ def _each(functions, step, width, get, put):
     return kernel
 
 
-_of_two = _any_of(OF_TWO)
+def _each_pair(functions, width, get, put):
+    function = _any_of(functions)
 
+    def kernel(args, tid, nthreads):
+        number, x, z, y, n = words(args, 5)
+        for i in range(0, n, 16):
+            put(y + width * i, function(number, get(x + width * i), get(z + width * i)))
 
-def pairs(args, tid, nthreads):
-    number, x, z, y, n = words(args, 5)
-    for i in range(0, n, 16):
-        store_f64(y + 8 * i, _of_two(number, load_f64(x + 8 * i), load_f64(z + 8 * i)))
+    return kernel
 
 
 lanes = _each(OF_ONE, 16, 8, load_f64, store_f64)
 scalars = _each(OF_SCALARS, 1, 8, get_f64, put_f64)
 singles = _each(OF_SINGLES, 16, 4, load, store)
+pairs = _each_pair(OF_TWO, 8, load_f64, store_f64)
+single_pairs = _each_pair(OF_SINGLE_PAIRS, 4, load, store)
+
+TABLES = {
+    "lanes": OF_ONE,
+    "scalars": OF_SCALARS,
+    "singles": OF_SINGLES,
+    "pairs": OF_TWO,
+    "single_pairs": OF_SINGLE_PAIRS,
+}

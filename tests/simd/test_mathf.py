@@ -7,10 +7,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from assay.kernels.cache import addresses
 from assay.kernels.call import call
 from simd.ulp import ulps
 
 RNG = np.random.default_rng(20)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def built() -> None:
+    """All kernels at once: each builder has to import Numba."""
+    names = ("exps", "tanhs", "tails", "erfs", "sigmoids", "products")
+    addresses(f"simd.mathf_kernels:{name}" for name in names)
 
 
 def apply(function: str, x: NDArray[np.generic]) -> NDArray[np.generic]:

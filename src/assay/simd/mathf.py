@@ -139,16 +139,20 @@ def sigmoid(x):
     return select(x < splat(0.0), e, splat(1.0)) / (splat(1.0) + e)
 
 
-def single(function):
-    """A function of float64 lanes (math64, trig, rounding) as one of float32 vectors: rounded once, so within
-    little more than ½ ulp, and exact where that one is.
+def single(function, operands=1):
+    """A function of one or two times 16 float64 lanes (math64, trig, rounding) as one of float32 vectors:
+    rounded once, so within little more than ½ ulp, and exact where that one is.
     """
 
     @device
-    def rounded(x):
+    def of_one(x):
         return narrow(function(widen(x)))
 
-    return rounded
+    @device
+    def of_two(x, y):
+        return narrow(function(widen(x), widen(y)))
+
+    return of_one if operands == 1 else of_two
 
 
 @device
