@@ -443,6 +443,15 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
         (("formats/blocks.py", '& 15, blocks["scales"] >> 4', '& 15, blocks["scales"] >> 3'),),
     ),
     (
+        "tests/formats/test_loader.py",
+        (
+            ("formats/loader.py", "start + max(_AHEAD, self._batch)", "start + _AHEAD"),
+            ("formats/loader.py", "(rank + 1) * self.records // world", "(rank + 1) * (self.records // world)"),
+            ("formats/records.py", "found.offset + wanted > size", "False"),
+            ("formats/records.py", "archive.open(info).close()", "pass"),
+        ),
+    ),
+    (
         "tests/formats",
         (("formats/files.py", "offset + done)", "offset)"),),
     ),

@@ -204,6 +204,7 @@ BROKEN = {
     "unhashable": (header("{[]: 1}"), "not an .npy file, or a damaged one"),
     "type": (header(described("'<q9'")) + bytes(24), "not an .npy file, or a damaged one"),
     "objects": (header(described("'|O'")) + bytes(48), "elements that can't be mapped"),
+    "arrays in arrays": (header(described("'(2,)<f4'")) + bytes(48), "elements that can't be mapped"),
     "no bytes": (header(described("'|V0'")), "elements that can't be mapped"),
     "columns": (header(described(order="True")) + bytes(24), "an array in column-major order"),
     "a number": (header(described(shape="()")) + bytes(4), "an array without records"),
@@ -250,6 +251,12 @@ def test_other_files_that_are_not_sound(tmp_path: Path) -> None:
     assert refused(packed, name="records").rule == "not an archive, or a damaged one"
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("a.npy", header(described()) + bytes(23))
+    assert refused(packed, name="a").rule == "the file is cut short"
+    far = header(described("'<u1'", shape=f"({1 << 30},)"))
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("a.npy", far + bytes(24))
+    claimed = [(len(far) + size).to_bytes(4, "little") * 2 for size in (24, 1 << 30)]
+    packed.write_bytes(packed.read_bytes().replace(*claimed))  # its two sizes, before it and in the table
     assert refused(packed, name="a").rule == "the file is cut short"
     with zipfile.ZipFile(packed, "w") as archive:
         for number in range(12000):
