@@ -56,7 +56,9 @@ def _rule(site: Site) -> Sequence[Made]:
     if isinstance(names, tuple):
         rule, want = "attribute activations: wrong number", f"{count} or more"
         site.require(len(names) >= count, rule, want=want, got=len(names))
-    whole = (batch, steps, Dim.of(directions), hidden) if layout else (steps, Dim.of(directions), batch, hidden)
+    whole = (
+        (batch, steps, Dim.of(directions), hidden) if layout else (steps, Dim.of(directions), batch, hidden)
+    )
     last = (batch, Dim.of(directions), hidden) if layout else (Dim.of(directions), batch, hidden)
     return [whole, last, last][: len(site.node.outputs)]
 
@@ -132,7 +134,12 @@ class _Layer:
         return y
 
     def direction(
-        self, direction: int, backwards: bool, activations: Sequence[int], outputs: Value, states: Sequence[Value]
+        self,
+        direction: int,
+        backwards: bool,
+        activations: Sequence[int],
+        outputs: Value,
+        states: Sequence[Value],
     ) -> None:
         composer, n, batch = self.composer, self.hidden, self.batch
         w, r, b, p = (self.part(index, direction) for index in (1, 2, 3, 7))
@@ -177,7 +184,15 @@ class _Layer:
         reads = [v.address for v in (gates, recurrent, h, c, p, inner) if v] + [self.lens] * bool(self.lens)
         tail = [batch, n, step, self.lens, self.bound]
         if self.op == "RNN":
-            words = [gates.address, recurrent.address, h.address, after.address, y.address, *tail, *activations]
+            words = [
+                gates.address,
+                recurrent.address,
+                h.address,
+                after.address,
+                y.address,
+                *tail,
+                *activations,
+            ]
             self.emitter.call("recurrent.rnn", words, reads=reads, writes=[after.address, y.address])
             return after, after, y
         if self.op == "LSTM":
@@ -193,7 +208,9 @@ class _Layer:
         if not self.site["linear_before_reset"]:
             product_of = composer.new(F32, batch, n)
             words = [gates.address, recurrent.address, h.address, product_of.address, batch, n, self.bound]
-            self.emitter.call("recurrent.gru_reset", [*words, *activations[:3]], reads=reads, writes=[product_of.address])
+            self.emitter.call(
+                "recurrent.gru_reset", [*words, *activations[:3]], reads=reads, writes=[product_of.address]
+            )
             reset = self.times(product_of, composer.slid(r, 0, 2 * n, n))
             reads.append(reset.address)
         words = [
@@ -218,10 +235,12 @@ _FORMULAS = {
 for _op, _formula in _FORMULAS.items():
     define(
         _op, _rule, summary="A recurrent layer over time, forward, in reverse or both.", formula=_formula,
-        shapes="Y [steps, directions, batch, hidden], the last states [directions, batch, hidden]; batch first "
+        shapes="Y [steps, directions, batch, hidden], the last states [directions, batch, hidden]; "
+        "batch first "
         "with layout 1.",
         ranges={
-            "direction": one_of("forward", "reverse", "bidirectional"), "hidden_size": POSITIVE, "layout": FLAG,
+            "direction": one_of("forward", "reverse", "bidirectional"), "hidden_size": POSITIVE,
+            "layout": FLAG,
             **({"input_forget": FLAG} if _op == "LSTM" else {}),
             **({"linear_before_reset": FLAG} if _op == "GRU" else {}),
         },
