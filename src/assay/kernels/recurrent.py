@@ -10,7 +10,17 @@ from __future__ import annotations
 
 from assay.kernels.share import first_row
 from assay.kernels.sizes import (
-    AFFINE, ELU, HARD_SIGMOID, LEAKY, RELU, SCALED_TANH, SIGMOID, SOFTPLUS, SOFTSIGN, TANH, THRESHOLDED,
+    AFFINE,
+    ELU,
+    HARD_SIGMOID,
+    LEAKY,
+    RELU,
+    SCALED_TANH,
+    SIGMOID,
+    SOFTPLUS,
+    SOFTSIGN,
+    TANH,
+    THRESHOLDED,
 )  # fmt: skip
 from assay.simd import math64
 from assay.simd.device import device

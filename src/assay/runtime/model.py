@@ -18,6 +18,7 @@ from assay.ops.standard.infer import Inference
 from assay.ops.standard.schema import newest, split_name
 from assay.runtime.cpu import Cpu
 from assay.runtime.host import Value, type_of
+from assay.runtime.profile import Spent
 from assay.runtime.program import Program, Store
 from assay.tensor.narrow import numpy_of, outside
 
@@ -86,6 +87,11 @@ class Model:
         self._admit(inputs)
         found = self._program.run(inputs)
         return {self._names[name]: value for name, value in found.items()}
+
+    def profile(self, inputs: Mapping[str, Value], repeats: int = 5) -> list[Spent[tuple[str, str]]]:
+        """Where a run's time goes: by operators and kernel, the longest first. Host steps aren't in it."""
+        self.run(inputs)
+        return self._program.profile(inputs, repeats)
 
     def _admit(self, inputs: Mapping[str, Value]) -> None:
         if inputs.keys() != self._types.keys():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -12,6 +12,8 @@ import numpy as np
 from assay.compiler.plan import Launch
 from assay.kernels.sizes import LINE
 from assay.runtime.executor import Arrays, Executor
+from assay.runtime.tape import Tape
+from assay.runtime.team import Team
 
 K = TypeVar("K", bound=Hashable)
 
@@ -32,14 +34,21 @@ def profile(
     kind: Callable[[Launch], K],
     repeats: int = 5,
 ) -> list[Spent[K]]:
-    """The step's launches by kind, the longest first; the least of `repeats` times each.
-
-    The launches of one kind run as a tape of their own, with a barrier before each, so weights stream from
-    memory as they do in a run. States change as in a run.
+    """The step's launches by kind, the longest first; the least of `repeats` times each. States change as in
+    a run.
     """
     executor.run(binding, inputs)
     tape = executor.tape(binding)
     kinds = [kind(launch) for launch in executor.plan(binding).launches]
+    return timed(tape, kinds, executor.device.team, repeats)
+
+
+def timed(tape: Tape, kinds: Sequence[K], team: Team, repeats: int) -> list[Spent[K]]:
+    """A bound tape's launches by kind, which is said of each, the longest first.
+
+    The launches of one kind run as a tape of their own, with a barrier before each, so weights stream from
+    memory as they do in a run.
+    """
     found = []
     for each in dict.fromkeys(kinds):
         entries = tape.entries[[other == each for other in kinds]].copy()
@@ -50,7 +59,7 @@ def profile(
         for _ in range(repeats):
             tape.counters[...] = 0
             began = time.perf_counter()
-            executor.device.team.run(entries.ctypes.data, len(entries), spare.ctypes.data)
+            team.run(entries.ctypes.data, len(entries), spare.ctypes.data)
             seconds.append(time.perf_counter() - began)
         found.append(Spent(each, len(entries), min(seconds)))
     return sorted(found, key=lambda spent: -spent.seconds)

@@ -21,6 +21,7 @@ from assay.ops.standard.infer import Inference, place_of
 from assay.ops.standard.site import Site
 from assay.runtime.cpu import Cpu
 from assay.runtime.host import Value, run_node, type_of
+from assay.runtime.profile import Spent, timed
 from assay.runtime.tape import Tape
 from assay.tensor.buffer import Buffer
 from assay.tensor.narrow import dtype_of, inside, outside
@@ -96,6 +97,20 @@ class Program:
             found = ready.rest.run({name: values[name] for name in ready.rest.graph.inputs})
             values |= dict(zip(ready.outputs, found.values(), strict=True))
         return {name: values[own] for name, own in zip(self.graph.outputs, ready.outputs, strict=True)}
+
+    def profile(self, inputs: Mapping[str, Value], repeats: int) -> list[Spent[tuple[str, str]]]:
+        """The calls of the first tape that runs these inputs, by operators and kernel."""
+        ready = self.prepare(inputs)
+        if ready.tape is None:
+            return []
+        values = ready.run(inputs)
+        kinds = [
+            ("+".join(dict.fromkeys(site.node.op for site in sites)), call.kernel)
+            for call, sites in zip(ready.stage.calls, ready.stage.launched, strict=True)
+        ]
+        found = timed(ready.tape, kinds, self.store.device.team, repeats)
+        del values  # the tape wrote into them
+        return found
 
     def prepare(self, inputs: Mapping[str, Value], progress: Progress | None = None) -> Ready:
         """What runs inputs like these: a plan that is ready, or one that is made now."""

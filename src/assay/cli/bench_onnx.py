@@ -1,0 +1,177 @@
+"""Measure an ONNX model beside ONNX Runtime: outputs first, then times in turn, then where time goes.
+
+Inputs are drawn: floats from 0 to 1, integers from 0 to 9. The ratio is the peer's time over ours, run by
+run: the least, the median, the most. Above 1 is faster.
+
+    assay bench onnx ppocr-det --shape x=1,3,640,640
+    assay bench onnx model.onnx --shape ids=1,128 --peer onnxruntime --threads 2 --json
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from assay.cli import machine, options
+from assay.cli.command import NO, Argument, Report, Values
+from assay.cli.model import find_model
+from assay.cli.progress import Bars
+from assay.cli.text import figures
+from assay.errors import RequestError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from assay.runtime.model import Model, TensorSpec
+
+    Array = NDArray[np.generic]
+PEERS = ("onnxruntime", "none")
+SECONDS = 3.0
+"""That are measured, at most, of each side."""
+
+
+def shape(text: str) -> tuple[str, tuple[int, ...]]:
+    """A type of argument: an input's name, =, and its sizes."""
+    name, _, sizes = text.rpartition("=")
+    if not name:
+        want = "an input's name and its sizes: x=1,3,640,640"
+        raise RequestError("not a shape", want=want, got=repr(text))
+    return name, tuple(map(options.whole(0), sizes.split(","))) if sizes else ()
+
+
+ARGUMENTS = (
+    options.MODEL,
+    options.THREADS,
+    Argument(
+        "--shape", "an input's sizes, where the model leaves them open", "NAME=N,…", shape, repeated=True
+    ),
+    Argument("--peer", "what to compare with", "|".join(PEERS), options.one_of(PEERS), "onnxruntime"),
+    Argument("--repeats", "runs of each, in turn", "N", options.whole(1), 20),
+    Argument("--seed", "of the inputs", "N", options.whole(0), 0),
+    options.JSON,
+)
+
+
+def run(arguments: Values) -> Report:
+    from assay import settings
+    from assay.runtime.model import Model
+
+    threads = arguments.threads or settings.THREADS.get()
+    with Bars() as progress:
+        path = find_model(arguments.model, progress)
+        model = Model.load(path, threads)
+        inputs = drawn(model, dict(arguments.shape or ()), arguments.seed)
+        progress.say("compiling kernels, and the first run")
+        ours = model.run(inputs)
+    found: dict[str, Any] = {
+        "model": arguments.model,
+        "conditions": machine.conditions(threads, arguments.seed, repeats=arguments.repeats),
+        "shapes": {name: list(array.shape) for name, array in inputs.items()},
+    }
+    good = True
+    if arguments.peer == "none":
+        found["ms"] = round(1e3 * median(_seconds(lambda: model.run(inputs), arguments.repeats)), 4)
+    else:
+        peer = _onnxruntime(path, threads)
+        distance = max((_distance(ours[name], value) for name, value in peer(inputs).items()), default=0.0)
+        good = distance < 1e-3
+        found["correctness"] = {"worst_relative_difference": distance, "within": 1e-3}
+        found |= _compared(lambda: model.run(inputs), lambda: peer(inputs), arguments.repeats)
+    found["profile"] = _profile(model, inputs)
+    return Report(found, figures(found), 0 if good else NO)
+
+
+def drawn(model: Model, shapes: Mapping[str, tuple[int, ...]], seed: int) -> dict[str, Array]:
+    """Inputs for a model. Raises RequestError for a size that is open, and for shapes of no input."""
+    import numpy as np
+
+    unknown = [name for name in shapes if name not in [spec.name for spec in model.inputs]]
+    if unknown:
+        want = ", ".join(spec.name for spec in model.inputs)
+        raise RequestError("no such input", place="--shape", want=want, got=unknown[0])
+    draw = np.random.default_rng(seed)
+    return {spec.name: _drawn(spec, shapes.get(spec.name), draw) for spec in model.inputs}
+
+
+def _drawn(spec: TensorSpec, sizes: tuple[int, ...] | None, draw: np.random.Generator) -> Array:
+    import numpy as np
+
+    if sizes is None:
+        sizes = tuple(size for size in spec.shape or ("?",) if isinstance(size, int))
+        if len(sizes) != len(spec.shape or ("?",)):
+            want, hint = f"{spec.shape}", f"--shape {spec.name}=1,…"
+            raise RequestError(
+                "an input's sizes are open", place=spec.name, want=want, got="none given", hint=hint
+            )
+    if spec.dtype.startswith("float"):
+        return draw.random(sizes).astype(spec.dtype)
+    return np.asarray(draw.integers(0, 2 if spec.dtype == "bool" else 10, sizes)).astype(spec.dtype)
+
+
+def _onnxruntime(path: Path, threads: int) -> Callable[[Mapping[str, Array]], dict[str, Array]]:
+    try:
+        import onnxruntime as peer
+    except ImportError:
+        hint = "pip install onnxruntime, or --peer none"
+        raise RequestError("the peer isn't installed", place="--peer", got="onnxruntime", hint=hint) from None
+    settings = peer.SessionOptions()
+    settings.intra_op_num_threads = threads
+    settings.log_severity_level = 3
+    session = peer.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
+    names = [each.name for each in session.get_outputs()]
+    return lambda inputs: dict(zip(names, session.run(None, dict(inputs)), strict=True))
+
+
+def _distance(ours: object, theirs: Array) -> float:
+    """The greatest difference over the greatest magnitude."""
+    import numpy as np
+
+    left, right = (np.asarray(each, np.float64) for each in (ours, theirs))
+    return float(np.max(np.abs(left - right), initial=0.0) / max(np.max(np.abs(right), initial=0.0), 1e-30))
+
+
+def _seconds(work: Callable[[], object], repeats: int) -> list[float]:
+    found: list[float] = []
+    while len(found) < repeats and (len(found) < 3 or sum(found) < SECONDS):
+        began = time.perf_counter()
+        work()
+        found.append(time.perf_counter() - began)
+    return found
+
+
+def _compared(ours: Callable[[], object], theirs: Callable[[], object], repeats: int) -> dict[str, object]:
+    """Both in turn: what the machine gives changes while others share it."""
+    theirs()
+    pairs: list[tuple[float, float]] = []
+    while len(pairs) < repeats and (len(pairs) < 3 or sum(map(sum, pairs)) < 2 * SECONDS):
+        pairs.append((_seconds(ours, 1)[0], _seconds(theirs, 1)[0]))
+    ratios = sorted(other / own for own, other in pairs)
+    return {
+        "ms": round(1e3 * median(own for own, _ in pairs), 4),
+        "peer_ms": round(1e3 * median(other for _, other in pairs), 4),
+        "ratio": {
+            "least": round(ratios[0], 3),
+            "median": round(median(ratios), 3),
+            "most": round(ratios[-1], 3),
+        },
+    }
+
+
+def _profile(model: Model, inputs: Mapping[str, Array]) -> list[dict[str, object]]:
+    spent = model.profile(inputs)
+    total = sum(each.seconds for each in spent) or 1.0
+    return [
+        {
+            "operators": each.kind[0][:60],
+            "kernel": each.kind[1],
+            "calls": each.launches,
+            "ms": round(1e3 * each.seconds, 4),
+            "share": round(each.seconds / total, 3),
+        }
+        for each in spent[:20]
+    ]
