@@ -208,11 +208,13 @@ def sqrt(builder, value):
 
 
 @instruction(
-    *(kind(Mask16, kind, kind) for kind in (*_FLOATS, *_INTEGERS)),
+    *(kind(Mask16, kind, kind) for kind in (F64x16, F32x16, *_INTEGERS)),
     *(kind(types.boolean, kind, kind) for kind in (types.float64, types.int64)),
 )
 def select(builder, mask, yes, no):
-    """Lane by lane: `yes` where the mask is set, else `no`. Both are evaluated, of scalars too."""
+    """Lane by lane: `yes` where the mask is set, else `no`. Both are evaluated, of scalars too. Of a mask of
+    lanes and two scalars it is 64-bit.
+    """
     return builder.select(mask, yes, no)
 
 
