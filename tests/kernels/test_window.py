@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
+from onnx import helper
 
 from assay.kernels import conv_sizes
 from kernels.chains import Array, perform, scratch
@@ -19,16 +19,17 @@ CASES = [
 ]
 
 
-def draw(case: Case) -> Array:
+def draw(case: Case, dtype: str = "float32") -> Array:
     generator = np.random.default_rng(0)
     # Few different numbers, so that the greatest is often there twice.
     shape = case.batch, case.groups, *case.size
-    return generator.integers(-5, 5, shape).astype(np.float32) / np.float32(3)
+    return generator.integers(-5, 5, shape).astype(dtype) / np.dtype(dtype).type(3)
 
 
 def run(name: str, case: Case, x: Array, output: Ints, threads: int, counted: tuple[Ints, ...] = ()) -> Array:
-    window = conv_sizes.window(case.batch, case.groups, 1, case.space(output), counted)
-    y = np.full((case.batch, case.groups, *output), 77, np.float32)
+    window = conv_sizes.window(case.batch, case.groups, 1, case.space(output), counted, x.itemsize)
+    y = np.full((case.batch, case.groups, *output), 77, x.dtype)
+    name += "_f64" if x.itemsize == 8 else ""
     perform(threads, (f"window.{name}", x, 0, 0, y, *scratch(window.scratch, threads), *window.words))
     return y
 
@@ -36,7 +37,8 @@ def run(name: str, case: Case, x: Array, output: Ints, threads: int, counted: tu
 def places(case: Case, x: Array, y: Array, turned: int) -> Array:
     window = conv_sizes.window(case.batch, case.groups, 1, case.space(y.shape[2:]))
     found = np.full(y.shape, 77, np.int64)
-    perform(2, ("window.places", x, y, found, turned, *window.words))
+    name = "window.places" + ("_f64" if x.itemsize == 8 else "")
+    perform(2, (name, x, y, found, turned, *window.words))
     return found
 
 
@@ -47,7 +49,10 @@ def runtime(operator: str, case: Case, x: Array, **attributes: int) -> list[Arra
     node = helper.make_node(operator, ["x"], names, kernel_shape=case.window, **settings, **attributes)
     values = [helper.make_empty_tensor_value_info(name) for name in names]
     graph = helper.make_graph(
-        [node], "one", [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)], values
+        [node],
+        "one",
+        [helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)],
+        values,
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
@@ -109,3 +114,16 @@ def test_a_window_that_ends_behind_the_padding_counts_what_is_in_it() -> None:
         for column in range(3):
             part = padded[2 * row : 2 * row + 3, 2 * column : 2 * column + 3]
             assert abs(got[0, 0, row, column] - part.astype(float).mean()) <= 20 * 2.0**-24
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_float64_keeps_its_digits(case: Case) -> None:
+    x, output = draw(case, "float64"), case.output()
+    got = run("greatest", case, x, output, 2)
+    want, where = runtime("MaxPool", case, x)
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(places(case, x, got, 0), where)
+    total = sum(each[:, :, 0] for each in columns(case, x, output).values())
+    np.testing.assert_array_equal(run("total", case, x, output, 2), total)
+    got = run("total", case, x, output, 2, tuple((-1000, 1000) for _ in output))
+    np.testing.assert_array_equal(got, total / np.prod(case.window))

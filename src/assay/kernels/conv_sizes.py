@@ -84,11 +84,16 @@ def convolution(batch: int, groups: int, channels: int, filters: int, space: Spa
 
 
 def window(
-    batch: int, groups: int, filters: int, space: Spatial, counted: Sequence[tuple[int, int]] = ()
+    batch: int,
+    groups: int,
+    filters: int,
+    space: Spatial,
+    counted: Sequence[tuple[int, int]] = (),
+    size: int = 4,
 ) -> Window:
     """A window over each of `groups` channels: of `window.depthwise` with w[groups · filters, *window], or
     of a pool. An average counts the taps within `counted` along each dimension: places of x, the end
-    excluded.
+    excluded. Numbers have `size` bytes.
     """
     words = _call((batch, groups, 1, filters), _forward(space), space, (0, 0, 0), 0).words
     columns, (z, y, x) = words[9], (words[-3 + axis] - words[20 + axis] for axis in range(3))
@@ -98,7 +103,7 @@ def window(
     height = max(1, min(words[8], STRIP // ((z + 1) * sy * sx * pitch) - y // sy))
     strip = (z + 1) * sy * sx * (height + y // sy) * pitch
     limits = [(0, 1)] * (3 - len(counted)) + list(counted) if counted else [(0, 0)] * 3
-    space_of = 8 * words[19] + 4 * (height * pitch + 64 + width + strip + 64)
+    space_of = 8 * words[19] + size * (height * pitch + 64 + width + 32 + strip + 64)
     return Window((*words, height, width, *(each for pair in limits for each in pair)), space_of)
 
 

@@ -153,6 +153,12 @@ def splat(builder, value):
     return spread(builder, value, LANES)
 
 
+@instruction(F64x16(types.float64))
+def splat_f64(builder, value):
+    """The float64 `value` in all lanes."""
+    return spread(builder, value, LANES)
+
+
 @instruction(I32x16(types.int32))
 def splat_i32(builder, value):
     """The integer `value`, cut to 32 bits, in all lanes."""
