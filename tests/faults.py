@@ -446,7 +446,11 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
         "tests/formats/test_loader.py",
         (
             ("formats/loader.py", "start + max(_AHEAD, self._batch)", "start + _AHEAD"),
-            ("formats/loader.py", "(rank + 1) * self.records // world", "(rank + 1) * (self.records // world)"),
+            (
+                "formats/loader.py",
+                "(rank + 1) * self.records // world",
+                "(rank + 1) * (self.records // world)",
+            ),
             ("formats/records.py", "found.offset + wanted > size", "False"),
             ("formats/records.py", "archive.open(info).close()", "pass"),
         ),
