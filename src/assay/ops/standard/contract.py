@@ -12,7 +12,7 @@ from assay.graph.graph import AttributeValue, Graph, Literal, Node, Reference, V
 from assay.graph.text import quote
 from assay.ops.standard.definition import Range
 from assay.ops.standard.schema import Port, Schema, spelled, type_of
-from assay.ops.standard.site import UNRANKED, Made, Problem, Site
+from assay.ops.standard.site import UNKNOWN, UNRANKED, Made, Problem, Site
 
 _KINDS: Mapping[str, type | tuple[type, ...]] = {
     "int": int, "float": (float, int), "string": str, "tensor": Literal, "sparse_tensor": Literal,
@@ -83,8 +83,9 @@ def dtypes(node: Node, schema: Schema, kinds: Sequence[ValueType | None]) -> Ite
     bound: dict[str, tuple[str, str]] = {}
     for index, kind in enumerate(kinds):
         port = schema.port(schema.inputs, index)
-        if kind is None or port is None:
+        if kind in (None, UNKNOWN) or port is None:
             continue
+        assert kind is not None
         text = spelled(kind)
         if text not in port.types:
             want = " or ".join(sorted(port.types)) if len(port.types) < 12 else _families(port)
@@ -149,17 +150,17 @@ def outputs(site: Site, made: Sequence[Made]) -> tuple[ValueType | None, ...]:
     bound: dict[str, ValueType] = {}
     for index, kind in enumerate(site.types):
         port = schema.port(schema.inputs, index)
-        if kind and port and port.variable:
+        if kind and kind != UNKNOWN and port and port.variable:
             bound.setdefault(port.variable, kind)
     found: list[ValueType | None] = []
     for index in range(len(site.node.outputs)):
         given = made[index] if index < len(made) else None
         port = schema.port(schema.outputs, index)
         if isinstance(given, ValueType) or port is None:
-            found.append(given if isinstance(given, ValueType) else None)
+            found.append(given if isinstance(given, ValueType) else UNKNOWN)
             continue
-        kind = bound.get(port.variable) or (type_of(next(iter(port.types))) if len(port.types) == 1 else None)
-        if kind and not kind.element:
+        kind = bound.get(port.variable) or (type_of(next(iter(port.types))) if len(port.types) == 1 else UNKNOWN)
+        if not kind.element and kind != UNKNOWN:
             kind = replace(kind, shape=UNRANKED if given is None else tuple(map(Dim.of, given)))
         found.append(kind)
     return tuple(found)
@@ -167,6 +168,8 @@ def outputs(site: Site, made: Sequence[Made]) -> tuple[ValueType | None, ...]:
 
 def joined(inferred: ValueType, declared: ValueType) -> ValueType | None:
     """What an inferred type and a declared one say together, or None where they contradict each other."""
+    if UNKNOWN in (inferred, declared):
+        return declared if inferred == UNKNOWN else inferred
     if inferred.dtype != declared.dtype:
         return None
     if inferred.element or declared.element:

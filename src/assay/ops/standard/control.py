@@ -10,18 +10,18 @@ import numpy as np
 from assay.graph.dim import Dim
 from assay.graph.graph import ValueType
 from assay.ops.standard.registry import define
-from assay.ops.standard.site import UNRANKED, Array, Made, Site
+from assay.ops.standard.site import UNKNOWN, UNRANKED, Array, Made, Site
 from assay.tensor.dtype import BOOL, I64
 from assay.tensor.narrow import numpy_of
 
 Run = Callable[[Sequence[object]], list[object]]
 
 
-def common(left: ValueType | None, right: ValueType | None) -> ValueType | None:
+def common(left: ValueType | None, right: ValueType | None) -> ValueType:
     """What two types have in common; sizes that differ are left open."""
     if left is None or right is None or left.dtype != right.dtype:
-        return left if right is None else None
-    if left.element or right.element:
+        return UNKNOWN
+    if left.element and right.element:
         return replace(left, element=common(left.element, right.element))
     if len(left.shape) != len(right.shape):
         return replace(left, shape=UNRANKED)

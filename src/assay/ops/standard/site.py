@@ -22,6 +22,8 @@ Numbers = NDArray[np.float64]
 """An array in a reference, of any type: NumPy's arithmetic is the same for all."""
 Shape = tuple[Dim, ...]
 UNRANKED: Shape = (ANY,)
+UNKNOWN = ValueType(DType("unknown", 1, 1, "unknown"), UNRANKED)
+"""The type of a value of which nothing is known before it is there."""
 Made = ValueType | Shape | None
 """An output as a rule gives it: its type, or its shape where the type's variable says the rest; None where
 nothing is known.
