@@ -11,10 +11,11 @@ import assay
 from assay import errors
 
 NAMES = {
-    "load", "Progress", "LanguageModel", "Completion", "__version__",
-    "DataLoader", "Sampling", "Stream", "Timings", "Usage",
+    "check", "load", "Progress", "LanguageModel", "Completion", "__version__",
+    "DataLoader", "Model", "Report", "TensorSpec", "Sampling", "Stream", "Timings", "Usage",
     "AssayError", "ContractError", "EmbeddingModel", "FormatError", "HardwareFault", "KernelBuildError",
     "ModelNotFoundError", "PrecisionOverflow", "RequestError", "SchedulingDeadlock",
+    "Violation",
 }  # fmt: skip
 
 

@@ -20,23 +20,26 @@ from assay.errors import (
     PrecisionOverflow,
     RequestError,
     SchedulingDeadlock,
+    Violation,
 )
 from assay.load import Progress, load
 
 TYPE_CHECKING = False  # typing's own takes milliseconds to import
 if TYPE_CHECKING:
+    from assay.audit.report import Report, check
     from assay.formats.loader import DataLoader
     from assay.llm.answer import Completion, Timings, Usage
     from assay.llm.embedding_model import EmbeddingModel
     from assay.llm.language_model import LanguageModel, Stream
     from assay.llm.request import Sampling
+    from assay.runtime.model import Model, TensorSpec
 
 __version__ = "0.1.0"
 __all__ = [
     "AssayError", "Completion", "ContractError", "DataLoader", "EmbeddingModel", "FormatError",
-    "HardwareFault", "KernelBuildError", "LanguageModel", "ModelNotFoundError", "PrecisionOverflow",
-    "Progress", "RequestError", "Sampling", "SchedulingDeadlock", "Stream", "Timings", "Usage",
-    "__version__", "load",
+    "HardwareFault", "KernelBuildError", "LanguageModel", "Model", "ModelNotFoundError",
+    "PrecisionOverflow", "Progress", "Report", "RequestError", "Sampling", "SchedulingDeadlock", "Stream",
+    "TensorSpec", "Timings", "Usage", "Violation", "__version__", "check", "load",
 ]  # fmt: skip
 
 _LATE = {
@@ -44,10 +47,14 @@ _LATE = {
     "DataLoader": "assay.formats.loader",
     "EmbeddingModel": "assay.llm.embedding_model",
     "LanguageModel": "assay.llm.language_model",
+    "Model": "assay.runtime.model",
+    "Report": "assay.audit.report",
     "Sampling": "assay.llm.request",
     "Stream": "assay.llm.language_model",
+    "TensorSpec": "assay.runtime.model",
     "Timings": "assay.llm.answer",
     "Usage": "assay.llm.answer",
+    "check": "assay.audit.report",
 }
 
 

@@ -114,20 +114,23 @@ class ContractError(AssayError):
 
 class Violation(ContractError):
     """What is wrong with one node of a file's graph: its `line` in the listing, `node` and `operator`, the
-    offending `value`, and the `chain` of where that is from, a line for each producer.
+    offending `input` of it by the operator's name and the `value` there, the `module` of the source that the
+    file was exported from, and the `chain` of where the value is from, a line for each producer.
 
     `consequences` counts nodes further on that couldn't be checked because of it.
     """
 
     line = 0
-    node = operator = value = ""
+    node = operator = input = value = module = ""
     chain: tuple[str, ...] = ()
     consequences = 0
 
     def __str__(self) -> str:
-        lines = [super().__str__(), *(f"  from   {step}" for step in self.chain)]
+        lines = [super().__str__(), *[f"  module {self.module}"] * bool(self.module)]
+        lines += [f"  from   {step}" for step in self.chain]
         if self.consequences:
-            lines.append(f"  and    {self.consequences} nodes behind it couldn't be checked")
+            several = "s" * (self.consequences > 1)
+            lines.append(f"  and    {self.consequences} node{several} behind it couldn't be checked")
         return "\n".join(lines)
 
 

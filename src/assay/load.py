@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import gc
 
+from assay.errors import RequestError, shown
+
 TYPE_CHECKING = False  # typing's own takes milliseconds to import
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 
     from assay.llm.embedding_model import EmbeddingModel
     from assay.llm.language_model import LanguageModel
+    from assay.llm.options import Options
+    from assay.runtime.model import Model
 
 
 class Progress:
@@ -43,9 +47,10 @@ def load(
     adapters: Mapping[str, str | Path] | None = None,
     quantize: str | None = None,
     progress: Progress | None = None,
-) -> LanguageModel | EmbeddingModel:
-    """The model with this catalogue name, or in this GGUF file or folder, ready to run: an EmbeddingModel if
-    its files say that it makes vectors of texts.
+) -> LanguageModel | EmbeddingModel | Model:
+    """The model with this catalogue name, or in this file or folder, ready to run: a Model if it is an ONNX
+    graph, an EmbeddingModel if its files say that it makes vectors of texts. A graph takes `threads` and
+    `progress` of what follows.
 
     `threads` is the team's size, by default all processors that this process may use. `activations`
     "float32" computes linear maps and keeps the cache in float32: slower and exact to rounding. `context`
@@ -60,7 +65,6 @@ def load(
     Raises ModelNotFoundError, FormatError, ContractError, HardwareFault or RequestError.
     """
     from assay import settings
-    from assay.errors import RequestError
     from assay.llm.options import Options
 
     if progress is not None and not isinstance(progress, Progress):
@@ -81,8 +85,22 @@ def load(
         from assay.llm import loader
 
         path = resolve(name, progress.download)
+        if path.suffix == ".onnx":
+            from assay.runtime.model import Model
+
+            _refuse_given(options, draft)
+            return Model.load(path, options.threads, progress.compile)
         smaller = None if draft is None else resolve(draft, progress.download)
         return loader.load(path, options, progress.compile, progress.weights, smaller)
     finally:
         if collecting:
             gc.enable()
+
+
+def _refuse_given(options: Options, draft: str | Path | None) -> None:
+    """Raise RequestError for an option that isn't for graphs."""
+    plain = {"threads": options.threads, "draft": None} | vars(type(options)())
+    given = vars(options) | {"threads": plain["threads"], "draft": draft}
+    for name in given:
+        if given[name] != plain[name]:
+            raise RequestError("a graph has no such option", place=name, got=shown(given[name]))

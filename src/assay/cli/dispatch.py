@@ -19,8 +19,8 @@ from assay.cli.text import table
 from assay.errors import AssayError, RequestError, near
 
 COMMANDS = (
-    "run", "chat", "embed", "eval", "show", "pull", "merge", "quantize", "contract", "bench llm",
-    "bench onnx", "bench kernels", "settings", "doctor",
+    "run", "chat", "embed", "eval", "check", "show", "infer", "pull", "merge", "quantize", "contract",
+    "bench llm", "bench onnx", "bench kernels", "settings", "doctor",
 )  # fmt: skip
 UNCHECKED = ("settings", "doctor")
 """Commands that tell which settings can't be read; the others refuse to run with such."""

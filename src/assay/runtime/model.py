@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import ContractError, near
 from assay.formats.onnx_file import OnnxModel, load_onnx
+from assay.formats.onnx_scopes import modules
 from assay.graph.dim import Dim
 from assay.graph.graph import Graph, ValueType
 from assay.graph.text import quote
+from assay.kernels.cache import Progress
 from assay.ops.standard.infer import Inference
 from assay.ops.standard.schema import newest, split_name
 from assay.runtime.cpu import Cpu
+from assay.runtime.example import example_inputs
 from assay.runtime.host import Value, type_of
 from assay.runtime.profile import Spent
-from assay.runtime.program import Program, Store
+from assay.runtime.program import Program, Ready, Store
 from assay.tensor.narrow import numpy_of, outside
 
 Array = NDArray[np.generic]
@@ -39,7 +42,12 @@ def analyse(model: OnnxModel) -> Inference:
     """The walk over a file's graph with symbols for sizes that it leaves open."""
     weights = {name: outside(array, model.graph.types[name].dtype) for name, array in model.weights.items()}
     small = {name: array for name, array in weights.items() if array.size <= 1 << 16}
-    return Inference(model.graph, {}, small).run()
+    found = Inference(model.graph, {}, small).run()
+    if found.errors:
+        paths = modules(model)
+        for error in found.errors:
+            error.module = paths.get(error.line, "")
+    return found
 
 
 def running(model: OnnxModel, inference: Inference) -> tuple[Graph, dict[str, Array]]:
@@ -58,8 +66,16 @@ def running(model: OnnxModel, inference: Inference) -> tuple[Graph, dict[str, Ar
 class Model:
     """A checked model, ready to run. Not thread-safe: one run at a time."""
 
-    def __init__(self, model: OnnxModel, threads: int, off: Set[str] = frozenset()) -> None:
-        """Raises ContractError with every violation of a contract."""
+    def __init__(
+        self,
+        model: OnnxModel,
+        threads: int,
+        off: Set[str] = frozenset(),
+        progress: Progress | None = None,
+    ) -> None:
+        """`progress` hears of kernels that are compiled. Raises ContractError with every violation of a
+        contract.
+        """
         inference = analyse(model)
         if inference.errors:
             place = str(model.path or model.graph.name)
@@ -71,12 +87,13 @@ class Model:
         graph, weights = running(model, inference)
         self._types = {name: graph.types[name] for name in graph.inputs}
         self._names = dict(zip(graph.outputs, self.graph.outputs, strict=True))
-        self._program = Program(graph, Store(Cpu(threads)), weights, trusted=True, off=off)
+        store = Store(Cpu(threads))
+        self._program = Program(graph, store, weights, trusted=True, off=off, progress=progress)
 
     @staticmethod
-    def load(path: Path, threads: int) -> Model:
-        """The model in a file."""
-        return Model(load_onnx(path), threads)
+    def load(path: Path, threads: int, progress: Progress | None = None) -> Model:
+        """The model in a file. Raises FormatError or ContractError."""
+        return Model(load_onnx(path), threads, progress=progress)
 
     def run(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
         """The outputs by name. Arrays are taken as they are: one of another dtype, or that isn't contiguous,
@@ -92,6 +109,36 @@ class Model:
         """Where a run's time goes: by operators and kernel, the longest first. Host steps aren't in it."""
         self.run(inputs)
         return self._program.profile(inputs, repeats)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the team's threads go. A run that comes later starts them again."""
+        self._program.store.device.close()
+
+    def preheat(self, example: Mapping[str, Value] | None = None) -> None:
+        """Compile all kernels and touch all weights before the first request: `optimize_for_batch(1)`."""
+        self.optimize_for_batch(1, example)
+
+    def optimize_for_batch(self, batch: int, example: Mapping[str, Value] | None = None) -> None:
+        """Make the plan for a batch ahead, by a run on zeros.
+
+        The batch is the first size that the inputs leave open, and wherever else its symbol stands; where
+        sizes have no symbols, the first open one of each input. Other open sizes are 64. Inputs of an
+        `example` have their own sizes but for the batch, and their own values: give those on which sizes or
+        branches depend.
+
+        Raises ContractError where such inputs don't fit the model.
+        """
+        self.run(example_inputs(self._types, batch, example or {}))
+
+    def stages(self) -> Iterator[Ready]:
+        """The plans of the last run, one after the other."""
+        return self._program.stages()
 
     def _admit(self, inputs: Mapping[str, Value]) -> None:
         if inputs.keys() != self._types.keys():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
 import numpy as np
@@ -73,12 +73,14 @@ class Program:
         *,
         trusted: bool = False,
         off: Set[str] = frozenset(),
+        progress: Progress | None = None,
     ) -> None:
         self.graph = graph
         self.store = store
         self.weights = weights
         self.trusted = trusted
         self.off = off
+        self.progress = progress
         self.keyed: set[str] = set()
         """Inputs whose values are part of the binding."""
         self._ready: OrderedDict[object, Ready] = OrderedDict()
@@ -112,12 +114,12 @@ class Program:
         del values  # the tape wrote into them
         return found
 
-    def prepare(self, inputs: Mapping[str, Value], progress: Progress | None = None) -> Ready:
+    def prepare(self, inputs: Mapping[str, Value]) -> Ready:
         """What runs inputs like these: a plan that is ready, or one that is made now."""
         key = self._key(inputs)
         ready = self._ready.get(key)
         if ready is None:
-            ready = self._make(inputs, progress)
+            ready = self._make(inputs)
             self._ready[self._key(inputs)] = ready
         elif ready.arena is not self._arena:
             ready.place(self._arena_of(ready.nbytes))
@@ -125,6 +127,13 @@ class Program:
         while len(self._ready) > PLANS:
             self._ready.popitem(last=False)
         return ready
+
+    def stages(self) -> Iterator[Ready]:
+        """The plan that was used last, and those of what waited for data to decide sizes."""
+        for ready in [*self._ready.values()][-1:]:
+            yield ready
+            if ready.rest:
+                yield from ready.rest.stages()
 
     def _key(self, inputs: Mapping[str, Value]) -> object:
         parts: list[object] = []
@@ -138,7 +147,7 @@ class Program:
                 parts.append(type_of(value, self.graph.types.get(name)))
         return tuple(parts)
 
-    def _make(self, inputs: Mapping[str, Value], progress: Progress | None) -> Ready:
+    def _make(self, inputs: Mapping[str, Value]) -> Ready:
         inference = self._infer(inputs)
         while more := {name for name in _wanted(inference) if _small(inputs.get(name))} - self.keyed:
             self.keyed |= more
@@ -146,7 +155,7 @@ class Program:
             inference = self._infer(inputs)
         if inference.errors:
             raise ContractError.together(list(inference.errors))
-        ready = Ready(self, stage(inference, self.graph.outputs, self.off), inference, progress)
+        ready = Ready(self, stage(inference, self.graph.outputs, self.off), inference)
         ready.place(self._arena_of(ready.nbytes))
         return ready
 
@@ -167,9 +176,7 @@ class Program:
 class Ready:
     """A stage with its constants in place, bound to an arena by `place`."""
 
-    def __init__(
-        self, program: Program, found: Stage, inference: Inference, progress: Progress | None
-    ) -> None:
+    def __init__(self, program: Program, found: Stage, inference: Inference) -> None:
         self.stage = found
         self.arena: Buffer | None = None
         self.outputs = [inference.names.get(name, name) for name in program.graph.outputs]
@@ -178,7 +185,9 @@ class Ready:
         self.rest = None
         if found.rest:
             weights = {name: self.constants[name] for name in found.rest.weights}
-            self.rest = Program(found.rest, program.store, weights, trusted=True, off=program.off)
+            self.rest = Program(
+                found.rest, program.store, weights, trusted=True, off=program.off, progress=program.progress
+            )
         self._device = program.store.device
         written = {found.base(name) for call in found.calls for name in call.writes}
         self.fresh = [name for name in dict.fromkeys(map(found.base, found.kept)) if name in written]
@@ -186,7 +195,7 @@ class Ready:
         self.plan = plan(found, program.graph, set(self.fresh), share="share" not in program.off)
         self._kernels = addresses(
             [*self.plan.kernels, *kernels(found.calls), *kernels(found.setup)],
-            progress if found.calls else None,
+            program.progress if found.calls else None,
         )
         self._places: Places = {name: _later(name) for name in (*program.graph.inputs, *self.fresh)}
         self._places |= self._settle(found, program)
@@ -287,7 +296,11 @@ class Body:
         self.captured = tuple(name for name in body.captures if name not in constants)
         graph = replace(body, inputs=(*body.inputs, *self.captured), weights=fixed, types=dict(body.types))
         self.program = Program(
-            graph, program.store, {name: constants[name] for name in fixed}, off=program.off
+            graph,
+            program.store,
+            {name: constants[name] for name in fixed},
+            off=program.off,
+            progress=program.progress,
         )
 
     def runner(self, around: Mapping[str, Value]) -> Callable[[Sequence[Value]], list[Value]]:

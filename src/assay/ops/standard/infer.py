@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from math import prod
 
 import numpy as np
@@ -21,7 +22,7 @@ from assay.graph.text import quote
 from assay.ops.standard import contract, registry, schema, versions
 from assay.ops.standard.definition import Definition, outputs_of
 from assay.ops.standard.schema import Schema
-from assay.ops.standard.site import Array, Made, Problem, Shape, Site, violation
+from assay.ops.standard.site import Array, Made, Problem, Shape, Site
 from assay.tensor.dtype import DType
 from assay.tensor.narrow import dtype_of
 
@@ -32,6 +33,7 @@ DEEPEST = 32
 
 
 Expand = Callable[[Site], Graph | None]
+Types = tuple[ValueType | None, ...]
 
 
 class Inference:
@@ -73,17 +75,40 @@ class Inference:
         self.depth: int = outer.depth + 1 if outer else 0
         self.names: dict[str, str] = {}
         """The graph's names of values that go by others here."""
-        self._later = {name: node for node in graph.nodes for name in node.outputs if name}
+        self.written: dict[object, Types] = outer.written if outer else {}
+        """The types of outputs by their node's line, and of the inputs of functions and bodies by what they
+        are; None where uses differ.
+        """
+        self.scoped = False
+        """Whether the nodes are a function's, which sees no other values than its own."""
+        self._later: dict[str, Node] = dict(outer._later) if outer else {}
+        self._later |= {name: node for node in graph.nodes for name in node.outputs if name}
         self._made: dict[str, Node] = {}
+        self._causes: dict[str, Violation] = dict(outer._causes) if outer else {}
 
     def run(self) -> Inference:
         """Go through all nodes."""
         for kind, name in self.graph.sources():
             self._once(name, Node(kind, (), (name,)))
+        if not self.trusted:
+            self._versions()
+        if self.errors:
+            return self
         self._nodes(self.graph, self.graph.nodes)
         for name in self.graph.outputs:
             self._read(name, Node("output", (name,), ()))
         return self
+
+    def _versions(self) -> None:
+        """Hold the versions of sets of operators against those that there are."""
+        lines = [(domain, version, 2 + at) for at, (domain, version) in enumerate(self.graph.opsets.items())]
+        lines += [(*each, 0) for function in self.graph.functions for each in function.opsets.items()]
+        for domain, version, line in lines:
+            most = schema.newest(domain)
+            if most and not 1 <= version <= most:
+                node = Node("opset", (), (domain,), line=line)
+                hint = "a newer onnx package may know it" if version > most else "export it anew"
+                self._tell(node, "unknown version of a set of operators", f"1 to {most}", str(version), hint)
 
     def known(self, name: str) -> ValueType | None:
         """The type of one of the graph's values."""
@@ -116,6 +141,12 @@ class Inference:
         self._declared(graph, node)
         for name in filter(None, node.outputs):
             self._once(name, node)
+        self._note(node.line, tuple(map(self.known, node.outputs)))
+
+    def _note(self, key: object, kinds: Types) -> None:
+        before = self.written.get(key, kinds)
+        pairs = zip_longest(before, kinds)
+        self.written[key] = kinds if before == kinds else tuple(a if a == b else None for a, b in pairs)
 
     def _schema(self, node: Node, domain: str) -> Schema | None:
         """The version that the node is written for; a violation where there is none."""
@@ -125,15 +156,15 @@ class Inference:
         opset = self.opsets.get(domain)
         if opset is None:
             want = f"an opset of {domain} among the imports"
-            self._tell(
-                node, "operator of a domain that isn't imported", want, ", ".join(self.opsets) or "none"
-            )
+            rule, got = "operator of a domain that isn't imported", ", ".join(self.opsets) or "none"
+            self._tell(node, rule, want, got, near(domain, self.opsets) or "add it to opset_import")
             return None
         found = schema.schema(node.op, opset)
         if found is None or (found.deprecated and node.op not in versions.REWRITES):
             want, got = f"an operator of {domain} {opset}", quote(node.op)
-            later = schema.schema(node.op, schema.newest(domain))
-            hint = f"it came with version {later.version}" if later else near(node.op, schema.names())
+            later = [v for v in range(opset + 1, schema.newest(domain) + 1) if schema.schema(node.op, v)][:1]
+            hint = f"it came with version {later[0]}" if later else near(node.op, schema.names())
+            hint = f"version {found.version} took it away" if found else hint
             self._tell(node, "unknown operator", want, got, hint or "register it, or give it as a function")
             return None
         return found
@@ -144,10 +175,7 @@ class Inference:
         problems = [*contract.arity(node, written), *contract.attributes(node, written)]
         problems += contract.dtypes(node, written, kinds)
         for problem in problems:
-            port = written.port(written.inputs, problem.input) if problem.input >= 0 else None
-            what = f"input {port.name}: " if port else ""
-            name = node.inputs[problem.input] if 0 <= problem.input < len(node.inputs) else ""
-            self._tell(node, what + problem.rule, problem.want, problem.got, problem.hint, name)
+            self._refuse(node, node, written, problem)
         return bool(problems)
 
     def _apply(self, node: Node, written: Schema) -> None:
@@ -161,7 +189,8 @@ class Inference:
         try:
             nodes = versions.upgrade(renamed, written.version, _Context(self))
         except AssayError as error:
-            self._tell(node, error.rule, error.want, error.got, error.hint)
+            hint = error.hint or f"assay contract {node.op}"
+            self._tell(node, error.rule, error.want, error.got, hint)
             self._poison(node)
             return
         for each in nodes:
@@ -184,15 +213,17 @@ class Inference:
             self._inline(node, taken)
             return
         kinds = [self.types.get(name) if name else None for name in node.inputs]
-        if any(kind is None for name, kind in zip(node.inputs, kinds, strict=True) if name):
-            self._poison(node, consequence=True)
+        missing = [name for name, kind in zip(node.inputs, kinds, strict=True) if name and kind is None]
+        if missing:
+            self._follow(node, written, missing[0])
             return
         values = [self.values.get(name) for name in node.inputs]
         site = Site(node, definition, kinds, values, contract.filled(node, definition.schema))
         site.infer_body = lambda attribute, types: self._body(node, attribute, types)
+        before = len(self.errors)
         made = self._ruled(site)
         for problem in site.problems:
-            self._refuse(written, site, problem)
+            self._refuse(written, node, definition.schema, problem)
         if site.problems:
             self._poison(node)
             return
@@ -200,6 +231,8 @@ class Inference:
         function = self.expand(site)
         if function is None:
             self._define(site)
+            if len(self.errors) > before and None in site.outputs:  # those of a body
+                self._poison(node)
         else:
             given = {key: value for key, value in site.attributes.items() if value is not None}
             self._function(replace(node, attributes=given), function)
@@ -264,18 +297,20 @@ class Inference:
 
     def _inline(self, node: Node, body: Graph) -> None:
         """A body's nodes in place of the node, whose outputs then are the body's."""
-        names, opsets, trusted = self.names, self.opsets, self.trusted
-        self.names = {**names, **{name: f"{node.outputs[0]}/{name}" for name in _own_names(body)}}
-        self.opsets, self.trusted = body.opsets or opsets, False
+        before = self.names, self.opsets, self.trusted, self.scoped
+        self.names = {**self.names, **{name: f"{node.outputs[0]}/{name}" for name in _own_names(body)}}
+        self.opsets, self.trusted, self.scoped = body.opsets or self.opsets, False, False
         self._nodes(body, body.nodes)
         results = list(map(self._own, body.outputs))
-        self.names, self.opsets, self.trusted = names, opsets, trusted
+        self.names, self.opsets, self.trusted, self.scoped = before
         self._copies(results, node)
 
     def _copies(self, results: Sequence[str], node: Node) -> None:
         """Values under the names of a node's outputs."""
         for result, output in zip(results, node.outputs, strict=False):
-            if output:
+            if output and self.types.get(result) is None and result in self._causes:
+                self._poison(Node("", (), (output,)), self._causes[result])
+            elif output:
                 self.infer(Node("Identity", (result,), (output,), {}, node.name, node.line), node)
 
     def _body_here(self, body: Graph) -> Graph:
@@ -289,37 +324,45 @@ class Inference:
         body = node.attributes[attribute]
         assert isinstance(body, Graph)
         given = {name: kind for name, kind in zip(body.inputs, types, strict=False) if kind}
+        self._note((node.line, attribute), tuple(types))
         inner = Inference(body, given, {}, self).run()
         self.errors += inner.errors
         return tuple(inner.known(name) for name in body.outputs)
 
     def _function(self, node: Node, function: Graph) -> None:
         if self.depth > DEEPEST:
-            self._tell(
-                node, "functions inside each other", f"at most {DEEPEST}", "more, or one that calls itself"
-            )
+            rule, got = "functions inside each other", "more, or one that calls itself"
+            self._tell(node, rule, f"at most {DEEPEST}", got, "a function may not lead to itself")
             self._poison(node)
             return
         if len(node.inputs) > len(function.inputs) or len(node.outputs) > len(function.outputs):
             want = f"at most {len(function.inputs)} inputs and {len(function.outputs)} outputs"
             got = f"{len(node.inputs)} and {len(node.outputs)}"
-            self._tell(node, "wrong number of inputs or outputs", want, got)
+            hint = f"the function is {function.name}({', '.join(function.inputs)})"
+            self._tell(node, "wrong number of inputs or outputs", want, got, hint)
             self._poison(node)
             return
+        for key in node.attributes.keys() - function.parameters.keys():
+            want, hint = ", ".join(function.parameters) or "no attributes", "the function doesn't read it"
+            hint = near(key, function.parameters) or hint
+            self._tell(node, f"unknown attribute {quote(key)}", want, key, hint)
         given = {key: value for key, value in function.parameters.items() if value is not None}
         given |= node.attributes
         bound = _bound(function.nodes, given)
-        names, opsets, depth, trusted = dict(self.names), self.opsets, self.depth, self.trusted
+        before = dict(self.names), self.opsets, self.depth, self.trusted, self.scoped
+        names, opsets, depth = before[:3]
         inputs = (*node.inputs, *[""] * (len(function.inputs) - len(node.inputs)))
         stem = self._own(node.outputs[0])
         self.names = {name: f"{stem}/{name}" for name in _own_names(function)}
         self.names |= {
             formal: names.get(actual, actual) for formal, actual in zip(function.inputs, inputs, strict=True)
         }
-        self.opsets, self.depth, self.trusted = function.opsets or opsets, depth + 1, False
+        self.opsets, self.depth = function.opsets or opsets, depth + 1
+        self.trusted, self.scoped = False, True
+        self._note(function.name, tuple(map(self.known, function.inputs)))
         self._nodes(function, bound)
         results = list(map(self._own, function.outputs))
-        self.names, self.opsets, self.depth, self.trusted = names, opsets, depth, trusted
+        self.names, self.opsets, self.depth, self.trusted, self.scoped = before
         self._copies(results, replace(node, outputs=tuple(map(self._own, node.outputs))))
 
     # Values by name
@@ -328,9 +371,10 @@ class Inference:
         return self.names.get(name, name)
 
     def _read(self, name: str, node: Node) -> None:
-        if not name or self._own(name) in self.types:
+        hidden = self.scoped and name not in self.names
+        if not name or (self._own(name) in self.types and not hidden):
             return
-        if name in self._later:
+        if name in self._later and not hidden:
             maker = self._later[name]
             where = f"made by {place_of(maker)}" + (f", line {maker.line}" if maker.line else "")
             hint = "put the nodes in an order in which they can run; a cycle has none"
@@ -346,6 +390,7 @@ class Inference:
             hint = near(name, filter(None, self.types)) or "an initialiser, an input or a node is missing"
             self._tell(node, "value undefined", "a value of the lines above", quote(name), hint, name)
         self.types[self._own(name)] = None
+        self._causes[self._own(name)] = self.errors[-1]
 
     def _once(self, name: str, maker: Node) -> None:
         """A value is defined here."""
@@ -353,23 +398,32 @@ class Inference:
         first = self._made.setdefault(own, maker)
         if first is not maker:
             got = f"{quote(name)}, made by {place_of(first)}, line {first.line}"
-            self._tell(maker, "value defined twice", "a name of its own", got, name=name)
+            self._tell(maker, "value defined twice", "a name of its own", got, "rename one of the two", name)
 
-    def _poison(self, node: Node, consequence: bool = False) -> None:
-        """Leave a node's outputs open."""
-        for name in filter(None, node.outputs):
-            self.types[self._own(name)] = None
-        if consequence and self.errors:
-            self.errors[-1].consequences += 1
+    def _poison(self, node: Node, cause: Violation | None = None) -> None:
+        """Leave a node's outputs open because of a violation, by default the last one."""
+        for name in map(self._own, filter(None, node.outputs)):
+            self.types[name] = None
+            self._causes[name] = cause or self.errors[-1]
+
+    def _follow(self, node: Node, written: Node, missing: str) -> None:
+        """A node can't be checked for want of an input's type: a consequence, or a violation of its own."""
+        cause = self._causes.get(missing)
+        if cause:
+            cause.consequences += 1
+        else:
+            hint = "declare its type in the graph"
+            self._tell(written, "type unknown", "values whose types are known", quote(missing), hint, missing)
+        self._poison(node, cause)
 
     def _declared(self, graph: Graph, node: Node) -> None:
         """Hold what was inferred of a node's outputs against what the file declares; take on what it adds."""
         for name in filter(None, node.outputs):
             own, declared = self._own(name), graph.types.get(name)
             kind = self.types.get(own)
-            if declared is None or kind is None:
+            if declared is None or own in self._causes:
                 continue
-            joined = contract.joined(kind, declared)
+            joined = contract.joined(kind, declared) if kind else declared
             if joined is None:
                 rule = f"output {quote(name)}: contradicts its declared type"
                 hint = "the declaration, or an input's shape, is wrong"
@@ -388,27 +442,34 @@ class Inference:
         hint: str = "",
         name: str = "",
         dim: Dim | None = None,
+        input: str = "",
     ) -> None:
         place = f"line {node.line} › {place_of(node)}" if node.line else place_of(node)
+        rule = f"input {input}: {rule}" if input else rule
         error = Violation(rule, place=place, want=want, got=got, hint=hint)
-        error.line, error.node, error.operator, error.value = node.line, node.name, node.op, name
+        error.line, error.node, error.operator = node.line, node.name, node.op
+        error.input, error.value = input, name
         error.chain = self._chain(self._own(name), dim) if name else ()
         self.errors.append(error)
 
-    def _refuse(self, written: Node, site: Site, problem: Problem) -> None:
-        error = violation(site, problem)
-        name = site.node.inputs[problem.input] if 0 <= problem.input < len(site.node.inputs) else ""
-        hint = error.hint or f"assay contract {site.definition.name}"
-        self._tell(written, error.rule, error.want, error.got, hint, name, problem.dim)
+    def _refuse(self, written: Node, node: Node, held: Schema, problem: Problem) -> None:
+        """Tell of a problem of a node that is held against a schema."""
+        rule, want, got, hint, index, dim = problem
+        port = held.port(held.inputs, index) if index >= 0 else None
+        name = node.inputs[index] if 0 <= index < len(node.inputs) else ""
+        hint = hint or f"assay contract {node.op}"
+        self._tell(written, rule, want, got, hint, name, dim, port.name if port else "")
 
     def _chain(self, name: str, dim: Dim | None) -> tuple[str, ...]:
         """Where a value, or its dimension, is from: a line for each producer, back to where it came up."""
         steps: list[str] = []
         while name and len(steps) < 8:
             kind, site = self.types.get(name), self.makers.get(name)
+            if site is None and kind is None:
+                break
             if site is None:
                 what = "an input" if name in self.graph.inputs else "a weight"
-                steps.append(f"{quote(name)}: {kind or 'unknown'}, {what}")
+                steps.append(f"{quote(name)}: {kind}, {what}")
                 break
             line = f", line {site.node.line}" if site.node.line else ""
             steps.append(f"{quote(name)}: {kind or 'unknown'}, made by {place_of(site.node)}{line}")
@@ -471,7 +532,7 @@ def compute(
 
 def place_of(node: Node) -> str:
     """`node "layer/add" (Add)`; a node without a name goes by its first output, an input by its own."""
-    if node.op in ("input", "weight", "output"):
+    if node.op in ("input", "weight", "output", "opset"):
         return f"{node.op} {quote(next(iter((*node.inputs, *node.outputs)), ''))}"
     return f"node {json.dumps(node.name or next(iter(node.outputs), ''))} ({node.op})"
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.errors import ContractError
 from assay.graph.dim import ANY, Dim
 from assay.graph.graph import AttributeValue, Graph, Node, ValueType
 from assay.tensor.dtype import DType
@@ -223,11 +222,3 @@ class Site:
 def elements(shape: Shape) -> Dim:
     """Elements of a shape."""
     return prod(shape, start=Dim.of(1))
-
-
-def violation(site: Site, problem: Problem) -> ContractError:
-    """A problem as an error, without its place."""
-    schema = site.definition.schema
-    port = schema.port(schema.inputs, problem.input) if problem.input >= 0 else None
-    what = f"input {port.name}: " if port else ""
-    return ContractError(what + problem.rule, want=problem.want, got=problem.got, hint=problem.hint)

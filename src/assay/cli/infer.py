@@ -1,0 +1,147 @@
+"""Run an ONNX graph once: arrays from files in, a table of the outputs, or a file of them, out.
+
+Arrays are taken as they are: one of another dtype is refused, and the error says what makes it fit. A number,
+or a list in brackets, becomes an array of the input's dtype.
+
+    assay infer model.onnx -i x=@x.npy -o out.npz
+    assay infer model.onnx -i x=@arrays.npz -i rate=16000 --json
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.cli import interrupt, options
+from assay.cli.command import Argument, Report, Values
+from assay.cli.model import load_graph, writing
+from assay.cli.progress import Bars
+from assay.cli.text import table
+from assay.errors import RequestError, near, within
+
+if TYPE_CHECKING:
+    from assay.runtime.model import TensorSpec
+
+Array = NDArray[Any]
+SUFFIXES = (".npz", ".npy")
+FIGURES = ("min", "max", "mean")
+COLUMNS = ("name", "dtype", "shape", *FIGURES)
+
+
+def _out(text: str) -> Path:
+    if not text.endswith(SUFFIXES):
+        raise RequestError("no such form", want="a name that ends in .npz or .npy", got=repr(text))
+    return Path(text)
+
+
+ARGUMENTS = (
+    options.MODEL,
+    Argument("-i", "an input", "NAME=@FILE|VALUE", options.named(str), repeated=True),
+    Argument("-o", "write the outputs: all of them, or the only one to .npy", "FILE", _out),
+    options.THREADS,
+    options.JSON,
+)
+
+
+def run(arguments: Values) -> Report:
+    with Bars() as progress:
+        model = load_graph(arguments, progress)
+        specs = {spec.name: spec for spec in model.inputs}
+        given = dict[str, object]()
+        for name, text in arguments.i or ():
+            with within(f"-i {name}"):
+                _refuse_strange(name, specs, given)
+                given[name] = _array(name, text, specs[name].dtype)
+        outputs = model.run(given)
+    if arguments.o:
+        _write(arguments.o, outputs)
+    rows = [_summary(name, value) for name, value in outputs.items()]
+    cells = [[_cell(value) for value in row.values()] for row in rows]
+    return Report(rows, table([COLUMNS, *cells], left=3))
+
+
+def _refuse_strange(name: str, specs: Mapping[str, TensorSpec], given: Mapping[str, object]) -> None:
+    if name not in specs:
+        want = ", ".join(specs) or "no inputs"
+        raise RequestError("no such input", want=want, got=name, hint=near(name, specs))
+    if name in given:
+        raise RequestError("an input given twice", want="each once", got=name)
+
+
+def _array(name: str, text: str, dtype: str) -> Array:
+    """The array in a file (of an archive that of the input's name), or the value in that text."""
+    if text.startswith("@"):
+        return _file(name, Path(text[1:]))
+    from assay.tensor.dtype import BY_NAME
+    from assay.tensor.narrow import numpy_of
+
+    if dtype not in BY_NAME:
+        raise RequestError("values can't be given here", want=dtype, got=repr(text))
+    kind = numpy_of(BY_NAME[dtype])
+    texts = dtype == "string" and not text.startswith(("[", '"'))
+    try:
+        value = text if texts else json.loads(text)
+        wide = np.array(value)
+        made = wide.astype(kind)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise RequestError("no such value", want=f"{dtype}, or @FILE", got=repr(text)) from error
+    whole = dtype.startswith(("int", "uint"))
+    admitted = {"bool": "b", "string": "U"}.get(dtype, "iu" if whole else "iuf")
+    if wide.dtype.kind not in admitted or (whole and made.astype(wide.dtype).tolist() != wide.tolist()):
+        raise RequestError("no such value", want=f"{dtype}, or @FILE", got=repr(text))
+    return np.ascontiguousarray(made).reshape(wide.shape)
+
+
+def _file(name: str, path: Path) -> Array:
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return loaded
+        with loaded:
+            if name not in loaded:
+                raise RequestError("no such array in the file", want=name, got=", ".join(loaded))
+            found: Array = loaded[name]
+            return found
+    except (OSError, ValueError, EOFError) as error:
+        got = getattr(error, "strerror", None) or str(error)[:200]
+        raise RequestError("it can't be read", want="an array that NumPy wrote", got=got) from error
+
+
+def _write(path: Path, outputs: Mapping[str, object]) -> None:
+    arrays = {name: value for name, value in outputs.items() if isinstance(value, np.ndarray)}
+    for name, value in outputs.items():
+        if name not in arrays or arrays[name].dtype == object:
+            kind = "strings" if name in arrays else type(value).__name__
+            raise RequestError("an output that isn't written", place=f"-o {path}", want="numbers", got=kind)
+    if path.suffix == ".npy" and len(arrays) != 1:
+        got = ", ".join(arrays)
+        raise RequestError("several outputs", place=f"-o {path}", want=".npz", got=got)
+    with writing(path, "", force=True), interrupt.raises():
+        if path.suffix == ".npy":
+            np.save(path, next(iter(arrays.values())))
+        else:
+            np.savez(path, **arrays)  # type: ignore[arg-type]  # its own option is allow_pickle
+
+
+def _summary(name: str, value: object) -> dict[str, object]:
+    """An output's name, type and range."""
+    if not isinstance(value, np.ndarray):
+        return {"name": name, "dtype": type(value).__name__, "shape": None} | dict.fromkeys(FIGURES)
+    found: dict[str, object] = {"name": name, "dtype": str(value.dtype), "shape": list(value.shape)}
+    if not value.size or value.dtype == object or value.dtype.kind == "c":
+        return found | dict.fromkeys(FIGURES)
+    wide = value.astype(np.float64)
+    with np.errstate(all="ignore"):
+        figures = wide.min(), wide.max(), wide.mean()
+    # JSON has no infinities.
+    plain = [float(each) if np.isfinite(each) else str(each) for each in figures]
+    return found | dict(zip(FIGURES, plain, strict=True))
+
+
+def _cell(value: object) -> object:
+    return "" if value is None else value

@@ -1,0 +1,81 @@
+"""What `assay show` prints of an ONNX file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from assay.cli.command import Report, Values
+from assay.cli.model import load_graph
+from assay.cli.progress import Bars
+from assay.cli.show import Figures, by_kernel, record
+from assay.cli.text import table
+from assay.errors import ContractError, RequestError, near
+from assay.formats.onnx_file import load_onnx
+from assay.graph.listing import listing
+from assay.ops.standard.typed import typed
+from assay.runtime.model import Model, analyse
+
+if TYPE_CHECKING:
+    from assay.runtime.program import Ready
+
+
+def shown(path: Path, arguments: Values) -> Report:
+    """The graph as written with the types that follow, or the plans of a run."""
+    if arguments.plan:
+        found = _plans(arguments)
+        return Report(found, table(_rows(found)))
+    if arguments.shape:
+        raise RequestError("sizes are for plans", place="--shape", want="--plan", got="no --plan")
+    model = load_onnx(path)
+    graph = typed(model.graph, analyse(model))
+    return Report({"file": str(path), **record(graph)}, listing(graph, str(path)).splitlines())
+
+
+def _plans(arguments: Values) -> list[Figures]:
+    arguments.threads = 1
+    with Bars() as progress:
+        model = load_graph(arguments, progress)
+        model.preheat({name: _zeros(model, name, sizes) for name, sizes in arguments.shape or ()})
+    return [_figures(ready) for ready in model.stages()]
+
+
+def _zeros(model: Model, name: str, sizes: tuple[int, ...]) -> object:
+    from assay.tensor.dtype import BY_NAME
+    from assay.tensor.narrow import numpy_of
+
+    specs = {spec.name: spec for spec in model.inputs}
+    if name not in specs or specs[name].dtype not in BY_NAME:
+        want, hint = ", ".join(specs), near(name, specs)
+        raise ContractError("no such input", place=f"--shape {name}", want=want, got=name, hint=hint)
+    return np.zeros(sizes, numpy_of(BY_NAME[specs[name].dtype]))
+
+
+def _figures(ready: Ready) -> Figures:
+    from assay.compiler.stage import nbytes_of
+
+    return {
+        "calls": len(ready.plan.launches),
+        "barriers": sum(launch.barrier for launch in ready.plan.launches),
+        "arena_bytes": ready.plan.arena,
+        "bytes_of_all_values": sum(nbytes_of(ready.stage, name) for name in ready.plan.offsets),
+        "scratch_bytes_per_thread": ready.plan.scratch,
+        "kernels": dict(Counter(launch.kernel for launch in ready.plan.launches)),
+        "hosts": [site.node.op for site in ready.stage.hosts],
+    }
+
+
+def _rows(plans: list[Figures]) -> Iterator[list[str]]:
+    """A column for each stage: its figures, how often it launches each kernel, what the host runs after."""
+    yield ["stage", *map(str, range(1, len(plans) + 1))]
+    for name, value in plans[0].items():
+        if isinstance(value, int):
+            yield [name.replace("_", " "), *(f"{figures[name]:,}" for figures in plans)]
+    yield ["then run by the host", *(", ".join(figures["hosts"]) or "none" for figures in plans)]
+    yield []
+    yield ["launches of the tape, by kernel"]
+    yield from by_kernel(plans)

@@ -1,0 +1,124 @@
+"""The report: what a sound model gets, the fields of a violation, the layer in the source, and how long it
+takes.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, parser
+
+import assay
+from assay.errors import ModelNotFoundError, Violation
+from assay.formats.onnx_file import from_proto
+from assay.formats.onnx_scopes import modules
+from assay.runtime.model import Model, analyse
+
+TEXT = '<ir_version: 10, opset_import: ["" : 21]> g (float[N, 3] x) => (float[N, 4] y) '
+BODY = "<float[3, 4] w = {0,0,0,0,0,0,0,0,0,0,0,0}, float[4] b = {1,2,3,4}>"
+
+
+def saved(tmp_path: Path, nodes: str) -> Path:
+    path = tmp_path / "model.onnx"
+    onnx.save(parser.parse_model(f"{TEXT}{BODY} {{ {nodes} }}"), path)
+    return path
+
+
+def test_what_passes_loads_and_runs(tmp_path: Path) -> None:
+    path = saved(tmp_path, "h = MatMul(x, w) k = Add(h, b) y = Relu(k)")
+    report = assay.check(path)
+    assert report.ok and report.violations == () and report.nodes == 3
+    assert str(report) == f"{path}: 3 nodes, every contract is kept"
+    assert report.json() == {"file": str(path), "ok": True, "nodes": 3, "violations": []}
+    made = Model.load(path, 1).run({"x": np.ones((2, 3), np.float32)})
+    np.testing.assert_array_equal(made["y"], [[1, 2, 3, 4]] * 2)
+
+
+def test_a_violation_has_all_fields(tmp_path: Path) -> None:
+    path = saved(tmp_path, "[up] h = Gemm(x, w) [fc] k = MatMul(h, w) y = Relu(k)")
+    (error,) = assay.check(path).violations
+    assert isinstance(error, Violation)
+    assert (error.line, error.node, error.operator, error.value) == (7, "fc", "MatMul", "w")
+    fields = json.loads(json.dumps(assay.check(path).json()))["violations"][0]
+    assert fields["kind"] == "Violation" and fields["text"] == str(error)
+    for name in ("rule", "place", "want", "got", "hint", "line", "node", "operator", "input", "value"):
+        assert fields[name] == getattr(error, name)
+    assert fields["consequences"] == 1 and fields["chain"] == list(error.chain)
+
+
+def test_the_chain_leads_to_where_a_size_came_up(tmp_path: Path) -> None:
+    path = saved(tmp_path, "[a] h = Relu(x) [b] k = Neg(h) [c] y = Add(k, b)")
+    (error,) = assay.check(path).violations
+    assert isinstance(error, Violation)
+    assert [step.partition(":")[0] for step in error.chain] in (["b"], ["k", "h", "x"])
+
+
+def test_the_module_of_the_source_is_shown(tmp_path: Path) -> None:
+    path = saved(tmp_path, "[fc] h = MatMul(x, b) y = Relu(h)")
+    model = onnx.load(path)
+    model.graph.node[0].name = "/encoder/encoder.0/fc/MatMul"
+    onnx.save(model, path)
+    (error,) = assay.check(path).violations
+    assert isinstance(error, Violation) and error.module == "encoder.0.fc"
+    assert "\n  module encoder.0.fc\n" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "path"),
+    [
+        ("pkg.torch.onnx.name_scopes", "['', 'layers', 'layers.0', 'fc', 'linear']", "layers.0.fc"),
+        ("namespace", ": model.Net/fc: torch.nn.Linear/linear: aten.linear.default", "fc"),
+        ("namespace", "", "from.name"),
+        ("other", "x", "from.name"),
+    ],
+)
+def test_metadata_of_exporters(key: str, value: str, path: str) -> None:
+    model = parser.parse_model(f"{TEXT}{BODY} {{ [n] y = MatMul(x, w) }}")
+    model.graph.node[0].name = "/from/name/MatMul"
+    entry = model.graph.node[0].metadata_props.add()
+    entry.key, entry.value = key, value
+    assert modules(from_proto(model)) == {6: path}
+
+
+def test_damaged_files_are_reported_too(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"\xff" * 40)
+    report = assay.check(path)
+    assert not report.ok and report.json()["violations"][0]["kind"] == "FormatError"  # type: ignore[index]
+    with pytest.raises(ModelNotFoundError):
+        assay.check(tmp_path / "other.onnx")
+
+
+def test_language_models_are_held_against_their_contracts_too(smollm2_path: Path) -> None:
+    report = assay.check(smollm2_path)
+    assert report.ok and report.nodes > 300
+
+
+def test_a_thousand_nodes_take_less_than_a_second() -> None:
+    """0.1 s here; the bound is for a machine that is busy."""
+    nodes = []
+    for index in range(250):
+        nodes += [
+            helper.make_node("MatMul", [f"x{index}", "w"], [f"a{index}"]),
+            helper.make_node("Add", [f"a{index}", "b"], [f"b{index}"]),
+            helper.make_node("Reshape", [f"b{index}", "s"], [f"c{index}"]),
+            helper.make_node("Relu", [f"c{index}"], [f"x{index + 1}"]),
+        ]
+    info = helper.make_tensor_value_info
+    weights = [
+        helper.make_tensor("w", 1, [64, 64], np.zeros(4096, np.float32)),
+        helper.make_tensor("b", 1, [64], np.zeros(64, np.float32)),
+        helper.make_tensor("s", 7, [2], [-1, 64]),
+    ]
+    ends = [info("x0", 1, ["n", 64])], [info("x250", 1, ["n", 64])]
+    graph = helper.make_graph(nodes, "g", *ends, weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    analyse(from_proto(model))
+    begin = time.perf_counter()
+    assert not analyse(from_proto(model)).errors
+    assert time.perf_counter() - begin < 2
