@@ -17,7 +17,7 @@ from assay.ops.standard.emit import Emitter
 from assay.ops.standard.registry import define
 from assay.ops.standard.site import Made, Numbers, Site
 from assay.ops.standard.windows import RANGES, Window, window
-from assay.tensor.dtype import F32, I64
+from assay.tensor.dtype import F32, F64, I64
 
 SUMS = Exactness("ulp", "W + 2", "one rounding for each tap of the window, in order, and a division")
 
@@ -53,17 +53,21 @@ def _emit(
 ) -> tuple[int, ...]:
     """A pool's call; its words behind the scratch."""
     batch, channels = x.sizes[:2]
-    call = conv_sizes.window(batch, channels, 1, space, counted)
+    call = conv_sizes.window(batch, channels, 1, space, counted, x.kind.dtype.size)
     words = [x.address, 0, 0, y.address, "scratch", *call.words]
     emitter = composer.emitter
-    emitter.call(f"window.{kernel}", words, reads=[x.address], writes=[y.address], scratch=call.scratch)
+    emitter.call(_kernel(kernel, x), words, reads=[x.address], writes=[y.address], scratch=call.scratch)
     return call.words
 
 
+def _kernel(name: str, x: Value) -> str:
+    return f"window.{name}_f64" if x.kind.dtype is F64 else f"window.{name}"
+
+
 def _float(composer: Composer) -> Value:
-    """The input as float32, which holds small integers too."""
+    """The input as float32, which holds small integers too, or as float64 if it is that."""
     kind = composer.site.type(0)
-    if kind.dtype is F32:
+    if kind.dtype in (F32, F64):
         return composer.input(0)
     address = composer.emitter.cast(composer.site.node.inputs[0], kind, F32)
     return Value(address.name, ValueType(F32, kind.shape))
@@ -71,12 +75,13 @@ def _float(composer: Composer) -> Value:
 
 def _lower_max(site: Site, emitter: Emitter) -> None:
     composer, space = Composer(site, emitter), _space(site)
-    x, y = _float(composer), composer.output(F32)
+    x = _float(composer)
+    y = composer.output(x.kind.dtype)
     words = _emit(composer, "greatest", x, y, space)
     if len(site.node.outputs) > 1 and site.node.outputs[1]:
         places = emitter.output(1)
         arguments = [x.address, y.address, places, site.integer("storage_order"), *words]
-        emitter.call("window.places", arguments, reads=[x.address, y.address], writes=[places])
+        emitter.call(_kernel("places", x), arguments, reads=[x.address, y.address], writes=[places])
 
 
 define(
@@ -86,7 +91,7 @@ define(
     "ceil_mode",
     ranges={**RANGES, "ceil_mode": FLAG, "storage_order": FLAG}, lower=_lower_max, exactness=BITWISE,
     numerics=("Of NaN and a number NaN is kept; padding is −∞.",),
-    kernels=(("window.greatest", "always; other types by way of float32"),
+    kernels=(("window.greatest", "always; float64 has its own, other types go by way of float32"),
     ("window.places", "Indices are wanted")),
 )  # fmt: skip
 
@@ -95,7 +100,8 @@ def _lower_average(site: Site, emitter: Emitter) -> None:
     composer, space = Composer(site, emitter), _space(site)
     found = _window(site)
     assert found is not None
-    x, y = _float(composer), composer.output(F32)
+    x = _float(composer)
+    y = composer.output(x.kind.dtype)
     counted = [(0, size) for size in space.size]
     if site["count_include_pad"]:
         pads = zip(found.before, space.size, found.after, strict=True)
@@ -109,7 +115,7 @@ define(
     shapes="As MaxPool's.", ranges={**RANGES, "ceil_mode": FLAG, "count_include_pad": FLAG},
     lower=_lower_average,
     exactness=SUMS, numerics=("Taps are added in order, from zero; taps in the padding only count.",),
-    kernels=(("window.total", "always; other types by way of float32"),),
+    kernels=(("window.total", "always; float64 has its own, other types go by way of float32"),),
 )  # fmt: skip
 
 
@@ -129,8 +135,9 @@ def _root(composer: Composer, sums: Value, p: int, to: Value) -> None:
 
 def _lower_lp(site: Site, emitter: Emitter) -> None:
     composer, p = Composer(site, emitter), site.integer("p")
-    x, y = _float(composer), composer.output(F32)
-    sums = composer.new(F32, *y.sizes)
+    x = _float(composer)
+    y = composer.output(x.kind.dtype)
+    sums = composer.new(x.kind.dtype, *y.sizes)
     _emit(composer, "total", _power(composer, x, p), sums, _space(site))
     _root(composer, sums, p, y)
 
@@ -141,7 +148,7 @@ define(
     shapes="As MaxPool's.",
     ranges={**RANGES, "ceil_mode": FLAG, "p": POSITIVE}, lower=_lower_lp, exactness=SUMS,
     numerics=("Taps are added in order, from zero.",),
-    kernels=(("window.total", "always, by way of float32"),),
+    kernels=(("window.total", "always; float64 has its own, other types go by way of float32"),),
 )  # fmt: skip
 
 
