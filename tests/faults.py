@@ -517,4 +517,72 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
         "tests/llm/test_interrupted.py",
         (("llm/sequence.py", "len(self.top_logprobs)) - 1)", "len(self.top_logprobs)))"),),
     ),
+    (
+        "tests/kernels/test_reduce.py",
+        (
+            (
+                "kernels/reduce.py",
+                "(length * run + j) % 16)\n            for i",
+                "j % 16)\n            for i",
+            ),
+            (
+                "kernels/reduce.py",
+                "load_filled(space, left_over, start)",
+                "load_filled(space, left_over, 0.0)",
+            ),
+            (
+                "simd/numbers.py",
+                "builder.or_(builder.fcmp_ordered(symbol, b, a)",
+                "builder.and_(builder.fcmp_ordered(symbol, b, a)",
+            ),
+            (
+                "kernels/reduce.py",
+                "-(-value // divisor) if value < 0 else value // divisor",
+                "value // divisor",
+            ),
+            ("kernels/strides.py", "runs[-1][0] == inside:", "runs[-1][0] != inside:"),
+        ),
+    ),
+    (
+        "tests/kernels/test_index.py",
+        (
+            (
+                "kernels/index.py",
+                "number += size if number < 0 else 0",
+                "number += size if number < 0 and part == 0 else 0",
+            ),
+            ("kernels/index.py", "low <= target < high", "low <= target <= high"),
+            ("kernels/index.py", "length - 1 - 2 * time", "length - 2 * time"),
+            ("kernels/strides.py", "count * parts, count, 0, parts", "count, count, 0, parts"),
+        ),
+    ),
+    (
+        "tests/kernels/test_order.py",
+        (
+            (
+                "kernels/order.py",
+                "get_i64(space + 16 * entry + 8) > index",
+                "get_i64(space + 16 * entry + 8) < index",
+            ),
+            ("kernels/order.py", "kind >= FLOAT32 and key == MOST", "kind >= FLOAT32 and key == 0"),
+            ("kernels/element.py", "SIGN - word if word < 0 else word", "word"),
+        ),
+    ),
+    (
+        "tests/kernels/test_norm.py tests/kernels/test_resize.py tests/kernels/test_softmax.py",
+        (
+            ("kernels/norm.py", "n // spread * (row % period)", "n // spread * (row // period)"),
+            (
+                "kernels/resize.py",
+                "splat(get_f32(weights + 4 * tap)), value, total",
+                "splat(get_f32(weights + 4 * tap)), value, value",
+            ),
+            ("kernels/filters.py", "beyond >= 0.5", "beyond > 0.5"),
+            (
+                "kernels/softmax.py",
+                "exp(load_row(source, i, n, LOWEST) - top)",
+                "exp(load_row(source, i, n) - top)",
+            ),
+        ),
+    ),
 )

@@ -134,3 +134,16 @@ def test_cumulate_goes_in_order(dtype: str, product: bool) -> None:
                 )
                 run("index.cumulate", x, y, *words, threads=2)
                 np.testing.assert_array_equal(y, expected)
+
+
+@pytest.mark.parametrize("time_first", [True, False])
+def test_reverse_turns_the_head_of_each_sequence(time_first: bool) -> None:
+    x = np.arange(4 * 5 * 3, dtype=np.int16).reshape(4, 5, 3)
+    lengths = np.array([0, 4, 1, 3, 2] if time_first else [5, 0, 3, 1])
+    expected = x.copy()
+    for sequence, length in enumerate(lengths):
+        rows = expected[:, sequence] if time_first else expected[sequence]
+        rows[:length] = rows[:length][::-1].copy()
+    y = np.zeros_like(x)
+    run("index.reverse", x, lengths, y, 4, 5, 6, int(time_first), threads=3)
+    np.testing.assert_array_equal(y, expected)

@@ -1,4 +1,4 @@
-"""Blocks taken from, and put to, places that a tensor of indices says; and running sums.
+"""Blocks taken from, and put to, places that a tensor of indices says; running sums; sequences in reverse.
 
 The first two kernels go over positions, row-major over `axes`: triples (size, stride in the data in bytes,
 stride in the indices in elements). The indices at a position are `parts` numbers side by side; pairs (size,
@@ -101,3 +101,20 @@ def cumulate(args, tid, nthreads):
             target = y + first + step * place
             source = x + first + step * (place - 1 if exclusive else place)
             combine_at(kind, how, target, target - step, source)
+
+
+def reverse(args, tid, nthreads):
+    """(x, lengths, y, A, B, block, time_first): x[A, B] of blocks of so many bytes, the times in A and the
+    sequences in B, or the other way. Of each sequence the first `lengths` (int64) blocks in reverse, then the
+    rest; a length that isn't one of its sequence is a fault in that.
+    """
+    x, lengths, y, rows, columns, block, time_first = words(args, 7)
+    for item in range(first_row(rows * columns, tid, nthreads), first_row(rows * columns, tid + 1, nthreads)):
+        row, column = item // columns, item % columns
+        time, sequence, times = (row, column, rows) if time_first else (column, row, columns)
+        length, pace = get_i64(lengths + 8 * sequence), columns if time_first else 1
+        if 0 <= length <= times:
+            source = item + pace * (length - 1 - 2 * time) if time < length else item
+            copy_block(y + block * item, x + block * source, block)
+        else:
+            fault(args, sequence)

@@ -28,7 +28,7 @@ from assay.simd.memory import (
     store_row,
     words,
 )
-from assay.simd.numbers import combine, include, tree_of
+from assay.simd.numbers import combine, include, include_run, tree_of
 from assay.simd.rounding import as_f64
 from assay.simd.vector import splat
 
@@ -51,24 +51,24 @@ def locate(index, dims, count):
 @device
 def fold_row(how, x, start, length, total, dims, runs, space):
     """What all that is reduced adds up to: runs of contiguous elements, taken as one vector of `total`."""
-    lanes, run, at, done = splat(start), 0, x, 0
-    for i in range(0, total, 16):
-        if done == length:
-            run, done = run + 1, 0
-            at = x + locate(run, dims, runs)
-        if done + 16 <= length:
-            value = load(at + 4 * done)
-            done += 16
-        else:
-            wanted = min(16, total - i)
-            for lane in range(wanted):
-                if done == length:
-                    run, done = run + 1, 0
-                    at = x + locate(run, dims, runs)
-                put_f32(space + 4 * lane, get_f32(at + 4 * done))
-                done += 1
-            value = load_filled(space, wanted, start)
-        lanes = include(how, lanes, value)
+    lanes, left_over = splat(start), 0
+    for run in range(total // length):
+        at, done = x + locate(run, dims, runs), 0
+        while done < length:
+            whole = (length - done) // 16
+            if left_over == 0 and whole:
+                lanes = include_run(how, lanes, at + 4 * done, whole)
+                done += 16 * whole
+                continue
+            if left_over == 0 and run == total // length - 1:
+                lanes = include(how, lanes, load_filled(at + 4 * done, length - done, start))
+                break
+            put_f32(space + 4 * left_over, get_f32(at + 4 * done))
+            done, left_over = done + 1, left_over + 1
+            if left_over == 16:
+                lanes, left_over = include(how, lanes, load(space)), 0
+    if left_over:
+        lanes = include(how, lanes, load_filled(space, left_over, start))
     return tree_of(how, lanes)
 
 

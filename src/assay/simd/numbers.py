@@ -10,8 +10,8 @@ from functools import partial
 from llvmlite import ir
 from numba.core import types
 
-from assay.simd.emit import call, choose, constant, fused, instruction, named
-from assay.simd.vector import F32x16, tree
+from assay.simd.emit import I64, call, choose, constant, fused, instruction, load_at, loop, named
+from assay.simd.vector import LANES, VF32, F32x16, tree
 
 NUMBERS = (F32x16, types.float32, types.float64, types.int64)
 
@@ -62,6 +62,20 @@ def combine(builder, how, a, b):
 def include(builder, how, total, value):
     """The total with one more value: of its square, of its size, or of itself as `combine` does."""
     return choose(builder, how, [partial(each, builder, total, value) for each in _OF_MANY])
+
+
+@instruction(F32x16(types.int64, F32x16, types.int64, types.int64))
+def include_run(builder, how, total, address, count):
+    """The total with so many more vectors that lie at an address, one or more."""
+
+    def way(each):
+        def step(number, totals):
+            place = builder.add(address, builder.mul(number, I64(4 * LANES)))
+            return [each(builder, *totals, load_at(builder, place, VF32, 4))]
+
+        return loop(builder, count, [total], step)[0]
+
+    return choose(builder, how, [partial(way, each) for each in _OF_MANY])
 
 
 @instruction(types.float32(types.int64, F32x16))
