@@ -31,26 +31,14 @@ from assay.simd.vector import (
     divide_i64,
     divide_u64,
     fma,
-    narrow,
     select,
     sqrt,
-    widen,
 )  # fmt: skip
 
 CUBIC = 0.044715
 SLOPE = 1.5957691216057308  # 2 √(2 / π)
 ROOT_HALF = 0.7071067811865476
 exp, sigmoid64, erf64 = mathf.exp, math64.sigmoid, math64.erf
-
-
-def _pair(function):
-    """A function of two float64 vectors as one of float32 vectors: rounded once."""
-
-    @device
-    def rounded(a, b):
-        return narrow(function(widen(a), widen(b)))
-
-    return rounded
 
 
 def _remainder(divide):
@@ -137,8 +125,8 @@ ELEMENTARY = {
 FORMULAS = {
     F32x16: FLOATS | {name: single(function) for name, function in ELEMENTARY.items()} | {
         "abs": mathf.magnitude,
-        "fmod": _pair(rounding.fmod),
-        "pow": _pair(math64.power),
+        "fmod": single(rounding.fmod, operands=2),
+        "pow": single(math64.power, operands=2),
         "exp": mathf.exp,
         "tanh": mathf.tanh,
         "erf": mathf.erf,

@@ -134,9 +134,13 @@ def erf(x):
 
 @device
 def sigmoid(x):
-    """1 / (1 + e**−x) on a vector, within 2 ulp; NaN stays NaN."""
+    """1 / (1 + e**−x) on a vector, within 2 ulp; NaN stays NaN.
+
+    With e = e**−|x| and q = e / (1 + e): 1 − q, and e − e q below 0, so that only a part of q's error counts.
+    """
     e = exp(-magnitude(x))
-    return select(x < splat(0.0), e, splat(1.0)) / (splat(1.0) + e)
+    most = select(x < splat(0.0), e, splat(1.0))
+    return fma(-most, e / (splat(1.0) + e), most)
 
 
 def single(function, operands=1):
