@@ -169,7 +169,9 @@ def cast(source: Array, target: str) -> Array:
         return np.array([int(x) for x in within], kind)
     if target in SMALL and target.startswith("float"):
         greatest = float(ml_dtypes.finfo(kind).max)
-        return np.clip(source.astype(np.float64), -greatest, greatest).astype(kind)
+        x = source.astype(np.float64)
+        x = np.where(np.isnan(x) & (target == "float4e2m1"), -0.0, x)
+        return np.clip(x, -greatest, greatest).astype(kind)
     return (source.astype(np.int64) if source.dtype.name.endswith("int4") else source).astype(kind)
 
 
@@ -180,6 +182,16 @@ PAIRS = [
     if source != target
 ]
 SOME = random.Random(SEED).sample(PAIRS, 12)
+
+
+def test_a_cast_that_does_not_saturate_overflows() -> None:
+    """To infinity where there is one, else to NaN."""
+    x = np.array([0.3, 1e6, -1e6, np.inf, -np.inf, np.nan, -0.0, 1e-7], np.float32)
+    for target in SMALL[:4]:
+        with np.errstate(all="ignore"):
+            expected = x.astype(numpy_of(target))
+        found = run(f"blocks.cast_float32_{target}_unsaturated", expected.dtype, x)
+        same(target, found, expected, x)
 
 
 @pytest.mark.parametrize(("source", "target"), SOME)

@@ -18,7 +18,7 @@ from assay.tensor.dtype import F32
 
 Array = NDArray[np.generic]
 Sizes = tuple[int, ...]
-SIZES = (np.uint8, np.uint16, np.uint32, np.uint64)
+SIZES = (np.uint8, np.uint16, np.uint32, np.uint64, np.complex128)
 
 
 def run(arguments: tuple[Argument, ...], places: dict[str, int], threads: int = 2) -> None:

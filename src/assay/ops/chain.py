@@ -49,9 +49,9 @@ class Link:
 
 
 def function(stem: str, inputs: Sequence[DType], output: DType) -> str:
-    """The name of an operation's block function (kernels/blocks.py)."""
-    if stem == "cast":
-        return f"blocks.cast_{inputs[0]}_{output}"
+    """The name of an operation's block function (kernels/blocks.py). A cast_unsaturated overflows."""
+    if stem.startswith("cast"):
+        return f"blocks.cast_{inputs[0]}_{output}{stem.removeprefix('cast')}"
     return f"blocks.where_uint{8 * output.size}" if stem == "where" else f"blocks.{stem}_{inputs[0]}"
 
 
@@ -151,8 +151,16 @@ def pointwise(
     return Link(called, tuple(operands), Operand(name, result.dtype.size))
 
 
+def _eights(operand: Operand) -> Operand:
+    """An operand of 16 bytes as twice as many of 8."""
+    seen = operand.view and View((*operand.view.axes, (2, 8)), operand.view.first)
+    return Operand(operand.name, 8, seen)
+
+
 def copied(source: Operand, target: Operand, count: Extent) -> tuple[Argument, ...]:
     """What the kernel takes to copy `count` elements from one view to another; any row is one element."""
+    if source.size == 16:
+        return copied(_eights(source), _eights(target), 2 * count)
     program = _Program()
     if source.view is None and target.view:
         program.add(SCATTER, program.placed(source), Address(target.name), target.view, target.size)

@@ -229,7 +229,8 @@ ELEMENTS = {
 def conversion(source: Element, target: Element) -> Callable[..., ir.Value]:
     """The function from lanes of one type to those that the other one stores.
 
-    Floats become integers towards zero, saturated to 64 bits or to the target's 8 or more; NaN becomes 0.
+    Floats become integers towards zero, saturated to the target's range, and NaN 0; of targets of fewer than
+    8 bits to int64's range, and then they wrap.
     Integers wrap; what isn't 0 is true. Floats of fewer bits than 32 are rounded once, of integers beyond
     2**53 after they were made float64.
     """
@@ -250,7 +251,7 @@ def conversion(source: Element, target: Element) -> Callable[..., ir.Value]:
             if not floating:
                 return builder.zext(value, VI64)
             bits = target.bits if target.bits >= 8 else 64
-            name = "llvm.fptosi.sat" if target.signed else "llvm.fptoui.sat"
+            name = "llvm.fptosi.sat" if target.signed or target.bits < 8 else "llvm.fptoui.sat"
             whole = ir.VectorType(ir.IntType(bits), LANES)
             found = call(builder, f"{name}.{named(whole)}.{named(value.type)}", whole, value)
             return found if bits == 64 else builder.zext(found, VI64)
