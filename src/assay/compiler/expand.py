@@ -14,8 +14,9 @@ from assay.tensor.narrow import outside
 
 def function_of(site: Site) -> Graph | None:
     """The function by which a node runs; None where kernels do, or a reference."""
-    if not site.definition.expand or site.definition.native:
-        return None
+    own = site.definition.function and site.definition.function(site)
+    if own or not site.definition.expand or site.definition.native:
+        return own or None
     kinds = tuple(site.types)
     return _body(site.node.op, site.node, kinds)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from assay.graph.graph import AttributeValue
+from assay.graph.graph import AttributeValue, Graph
 from assay.ops.chain import Link
 from assay.ops.operator import BITWISE, Exactness
 from assay.ops.standard import schema as schemas
@@ -83,6 +83,8 @@ class Definition:
     pointwise: Callable[[Site], Sequence[Link]] | None = None
     view: bool = False
     expand: bool = False
+    function: Callable[[Site], Graph | None] | None = None
+    """A function of our own by which a node is run, in place of all others; or None for one that isn't."""
     exactness: Exactness = BITWISE
     kernels: Sequence[tuple[str, str]] = ()
     """Kernels, and when each applies, in words."""

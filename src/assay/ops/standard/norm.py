@@ -8,15 +8,17 @@ from math import prod
 import numpy as np
 
 from assay.graph.dim import Dim
-from assay.graph.graph import ValueType
+from assay.graph.graph import Graph, Literal, Node, ValueType
 from assay.ops.operator import Exactness
 from assay.ops.standard.compose import Composer, Value
 from assay.ops.standard.definition import AXIS, FLAG, POSITIVE, one_of
 from assay.ops.standard.emit import Emitter
 from assay.ops.standard.pointwise import same
 from assay.ops.standard.registry import define
+from assay.ops.standard.schema import DEFAULT, newest
 from assay.ops.standard.site import Made, Numbers, Site
-from assay.tensor.dtype import BOOL, F32
+from assay.tensor.dtype import BOOL, F32, I64
+from assay.tensor.narrow import inside, numpy_of
 
 ORDER = "Sums are in 16 lanes (lane = place in the row mod 16), which one fixed tree folds; squares by fma."
 ROWS = Exactness(
@@ -73,6 +75,31 @@ def _lower_batch(site: Site, emitter: Emitter) -> None:
     composer.map("add", product, _per_channel(shift, rank), to=composer.output(x.kind.dtype))
 
 
+def _batch_function(site: Site) -> Graph | None:
+    """With given statistics: what depends on them alone, then a product and a sum, which chains take in."""
+    kinds = {site.dtype(index) for index in range(5)}
+    if site["training_mode"] or len(kinds) > 1:
+        return None
+    dtype = site.dtype(0)
+    epsilon = np.array(site.number("epsilon")).astype(numpy_of(dtype))
+    shape = np.array([-1, *[1] * max(0, site.rank(0) - 2)], np.int64)
+    nodes = (
+        Node("Constant", (), ("e",), {"value": Literal.of(dtype, inside(epsilon, dtype))}),
+        Node("Constant", (), ("shape",), {"value": Literal.of(I64, shape)}),
+        Node("Add", ("var", "e"), ("v",)),
+        Node("Sqrt", ("v",), ("root",)),
+        Node("Div", ("scale", "root"), ("f",)),
+        Node("Mul", ("mean", "f"), ("m",)),
+        Node("Sub", ("B", "m"), ("s",)),
+        Node("Reshape", ("f", "shape"), ("factor",)),
+        Node("Reshape", ("s", "shape"), ("shift",)),
+        Node("Mul", ("X", "factor"), ("product",)),
+        Node("Add", ("product", "shift"), ("Y",)),
+    )
+    inputs = ("X", "scale", "B", "mean", "var")
+    return Graph("BatchNormalization", inputs, (), (), nodes, ("Y",), {}, {DEFAULT: newest(DEFAULT)})
+
+
 def _numpy_batch(
     X: Numbers, scale: Numbers, B: Numbers, input_mean: Numbers, input_var: Numbers, epsilon: float,
     momentum: float, training_mode: int,
@@ -91,7 +118,8 @@ def _numpy_batch(
 define(
     "BatchNormalization", _batch, summary="Each channel moved and scaled by its statistics.",
     formula="Y = X · f + (B − mean · f) with f = scale / √(var + epsilon), for each channel",
-    shapes="X's; the statistics [C].", reference=_numpy_batch, lower=_lower_batch, exactness=ROWS,
+    shapes="X's; the statistics [C].", reference=_numpy_batch, lower=_lower_batch,
+    function=_batch_function, exactness=ROWS,
     ranges={"training_mode": FLAG},
     numerics=("f and B − mean · f are rounded, then the product with X, then the sum.",),
     kernels=(("elementwise.chain", "always; what depends on constants is computed once"),),
