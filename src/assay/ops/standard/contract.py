@@ -159,7 +159,9 @@ def outputs(site: Site, made: Sequence[Made]) -> tuple[ValueType | None, ...]:
         if isinstance(given, ValueType) or port is None:
             found.append(given if isinstance(given, ValueType) else UNKNOWN)
             continue
-        kind = bound.get(port.variable) or (type_of(next(iter(port.types))) if len(port.types) == 1 else UNKNOWN)
+        kind = bound.get(port.variable) or (
+            type_of(next(iter(port.types))) if len(port.types) == 1 else UNKNOWN
+        )
         if not kind.element and kind != UNKNOWN:
             kind = replace(kind, shape=UNRANKED if given is None else tuple(map(Dim.of, given)))
         found.append(kind)

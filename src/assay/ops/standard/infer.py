@@ -235,7 +235,9 @@ class Inference:
                 self._poison(node)
         else:
             given = {key: value for key, value in site.attributes.items() if value is not None}
+            names, self.names = self.names, {}  # the node's are those that values have here
             self._function(replace(node, attributes=given), function)
+            self.names = names
 
     def constant(self, name: str, value: Array) -> str:
         """Define a constant."""
@@ -298,7 +300,7 @@ class Inference:
     def _inline(self, node: Node, body: Graph) -> None:
         """A body's nodes in place of the node, whose outputs then are the body's."""
         before = self.names, self.opsets, self.trusted, self.scoped
-        self.names = {**self.names, **{name: f"{node.outputs[0]}/{name}" for name in _own_names(body)}}
+        self.names = {**self.names, **_inner_names(body, node.outputs)}
         self.opsets, self.trusted, self.scoped = body.opsets or self.opsets, False, False
         self._nodes(body, body.nodes)
         results = list(map(self._own, body.outputs))
@@ -306,11 +308,11 @@ class Inference:
         self._copies(results, node)
 
     def _copies(self, results: Sequence[str], node: Node) -> None:
-        """Values under the names of a node's outputs."""
+        """Values under the names of a node's outputs, where they haven't got them already."""
         for result, output in zip(results, node.outputs, strict=False):
-            if output and self.types.get(result) is None and result in self._causes:
+            if output and output != result and self.types.get(result) is None and result in self._causes:
                 self._poison(Node("", (), (output,)), self._causes[result])
-            elif output:
+            elif output and output != result:
                 self.infer(Node("Identity", (result,), (output,), {}, node.name, node.line), node)
 
     def _body_here(self, body: Graph) -> Graph:
@@ -352,8 +354,8 @@ class Inference:
         before = dict(self.names), self.opsets, self.depth, self.trusted, self.scoped
         names, opsets, depth = before[:3]
         inputs = (*node.inputs, *[""] * (len(function.inputs) - len(node.inputs)))
-        stem = self._own(node.outputs[0])
-        self.names = {name: f"{stem}/{name}" for name in _own_names(function)}
+        outputs = tuple(map(self._own, node.outputs))
+        self.names = _inner_names(function, outputs)
         self.names |= {
             formal: names.get(actual, actual) for formal, actual in zip(function.inputs, inputs, strict=True)
         }
@@ -363,7 +365,7 @@ class Inference:
         self._nodes(function, bound)
         results = list(map(self._own, function.outputs))
         self.names, self.opsets, self.depth, self.trusted, self.scoped = before
-        self._copies(results, replace(node, outputs=tuple(map(self._own, node.outputs))))
+        self._copies(results, replace(node, outputs=outputs))
 
     # Values by name
 
@@ -556,6 +558,17 @@ def _symbolic(value: Array) -> bool:
 def _own_names(graph: Graph) -> list[str]:
     made = (name for node in graph.nodes for name in node.outputs)
     return list(dict.fromkeys([*(name for _, name in graph.sources()), *filter(None, made)]))
+
+
+def _inner_names(body: Graph, outputs: Sequence[str]) -> dict[str, str]:
+    """Names for a body's values among others: those of the outputs for what it makes of them."""
+    names = {name: f"{next(filter(None, outputs), '')}/{name}" for name in _own_names(body)}
+    made = {name for node in body.nodes for name in node.outputs}
+    for inner, outer in zip(body.outputs, outputs, strict=False):
+        if outer and inner in made:
+            names[inner] = outer
+            made.remove(inner)
+    return names
 
 
 def _bound(nodes: Sequence[Node], given: Mapping[str, AttributeValue]) -> tuple[Node, ...]:

@@ -7,7 +7,7 @@ from functools import partial
 
 from assay.graph.dim import Dim
 from assay.kernels.sizes import ACTIVATIONS
-from assay.ops.operator import Exactness
+from assay.ops.operator import Address, Exactness
 from assay.ops.standard.compose import Composer, Value
 from assay.ops.standard.definition import FLAG, POSITIVE, one_of
 from assay.ops.standard.emit import Emitter, bits_of
@@ -69,7 +69,7 @@ def _activations(site: Site) -> list[list[int]]:
     directions = 2 if site.text("direction") == "bidirectional" else 1
     names = site.attributes["activations"] or DEFAULTS[op] * directions
     assert isinstance(names, tuple)
-    numbers = [list(site.attributes.get(f"activation_{key}") or ()) for key in ("alpha", "beta")]  # type: ignore[call-overload]
+    numbers = [list(site.numbers(f"activation_{key}")) for key in ("alpha", "beta")]
     words: list[int] = []
     for name in names:
         plain = next(each for each in ACTIVATIONS if each.lower() == str(name).lower())
@@ -96,8 +96,8 @@ class _Layer:
         self.steps, self.batch, self.inputs = self.x.sizes
         self.hidden = site.sizes(2)[2]
         self.directions = site.sizes(2)[0]
-        self.bound = bits_of(float(site["clip"] or 0.0), F32)  # type: ignore[arg-type]
-        self.lens = emitter.input(4) if site.has(4) else 0
+        self.bound = bits_of(site.number("clip") if site["clip"] else 0.0, F32)
+        self.lens: Address | int = emitter.input(4) if site.has(4) else 0
 
     def run(self) -> None:
         """All directions, then the outputs in their order."""
@@ -181,7 +181,8 @@ class _Layer:
         composer, batch, n = self.composer, self.batch, self.hidden
         after, cell, y = (composer.new(F32, batch, n) for _ in range(3))
         recurrent = self.times(h, r)
-        reads = [v.address for v in (gates, recurrent, h, c, p, inner) if v] + [self.lens] * bool(self.lens)
+        reads = [v.address for v in (gates, recurrent, h, c, p, inner) if v]
+        reads += [self.lens] if isinstance(self.lens, Address) else []
         tail = [batch, n, step, self.lens, self.bound]
         if self.op == "RNN":
             words = [

@@ -87,6 +87,12 @@ class Site:
         assert value is None or isinstance(value, tuple)
         return None if value is None else tuple(int(each) for each in value)  # type: ignore[arg-type]
 
+    def numbers(self, attribute: str) -> tuple[float, ...]:
+        """A list of floats; none where it isn't given."""
+        value = self.attributes.get(attribute) or ()
+        assert isinstance(value, tuple)
+        return tuple(float(each) for each in value if isinstance(each, int | float))
+
     def number(self, attribute: str) -> float:
         """A float attribute that has a value."""
         value = self.attributes[attribute]
