@@ -297,14 +297,20 @@ class Inference:
         body = node.attributes["then_branch" if condition.reshape(-1)[0] else "else_branch"]
         return body if isinstance(body, Graph) else None
 
+    def _scope(
+        self,
+    ) -> tuple[dict[str, str], Mapping[str, int], int, bool, bool, dict[str, Node]]:
+        """What is other inside a function or a branch."""
+        return self.names, self.opsets, self.depth, self.trusted, self.scoped, self._made
+
     def _inline(self, node: Node, body: Graph) -> None:
         """A body's nodes in place of the node, whose outputs then are the body's."""
-        before = self.names, self.opsets, self.trusted, self.scoped
+        before = self._scope()
         self.names = {**self.names, **_inner_names(body, node.outputs)}
-        self.opsets, self.trusted, self.scoped = body.opsets or self.opsets, False, False
+        self.opsets, self.trusted, self.scoped, self._made = body.opsets or self.opsets, False, False, {}
         self._nodes(body, body.nodes)
         results = list(map(self._own, body.outputs))
-        self.names, self.opsets, self.trusted, self.scoped = before
+        self.names, self.opsets, self.depth, self.trusted, self.scoped, self._made = before
         self._copies(results, node)
 
     def _copies(self, results: Sequence[str], node: Node) -> None:
@@ -351,7 +357,7 @@ class Inference:
         given = {key: value for key, value in function.parameters.items() if value is not None}
         given |= node.attributes
         bound = _bound(function.nodes, given)
-        before = dict(self.names), self.opsets, self.depth, self.trusted, self.scoped
+        before = self._scope()
         names, opsets, depth = before[:3]
         inputs = (*node.inputs, *[""] * (len(function.inputs) - len(node.inputs)))
         outputs = tuple(map(self._own, node.outputs))
@@ -360,11 +366,11 @@ class Inference:
             formal: names.get(actual, actual) for formal, actual in zip(function.inputs, inputs, strict=True)
         }
         self.opsets, self.depth = function.opsets or opsets, depth + 1
-        self.trusted, self.scoped = False, True
+        self.trusted, self.scoped, self._made = False, True, {}
         self._note(function.name, tuple(map(self.known, function.inputs)))
         self._nodes(function, bound)
         results = list(map(self._own, function.outputs))
-        self.names, self.opsets, self.depth, self.trusted, self.scoped = before
+        self.names, self.opsets, self.depth, self.trusted, self.scoped, self._made = before
         self._copies(results, replace(node, outputs=outputs))
 
     # Values by name
@@ -396,8 +402,7 @@ class Inference:
 
     def _once(self, name: str, maker: Node) -> None:
         """A value is defined here."""
-        own = self._own(name)
-        first = self._made.setdefault(own, maker)
+        first = self._made.setdefault(name, maker)
         if first is not maker:
             got = f"{quote(name)}, made by {place_of(first)}, line {first.line}"
             self._tell(maker, "value defined twice", "a name of its own", got, "rename one of the two", name)
