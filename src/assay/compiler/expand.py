@@ -9,6 +9,7 @@ from assay.formats.onnx_file import function
 from assay.graph.graph import Graph, Literal, Node, ValueType
 from assay.ops.standard.schema import DEFAULT, newest, spelled, split_name
 from assay.ops.standard.site import Site
+from assay.tensor.dtype import BF16, F16
 from assay.tensor.narrow import outside
 
 
@@ -17,8 +18,22 @@ def function_of(site: Site) -> Graph | None:
     own = site.definition.function and site.definition.function(site)
     if own or not site.definition.expand or site.definition.native:
         return own or None
-    kinds = tuple(site.types)
-    return _body(site.node.op, site.node, kinds)
+    if site.definition.once_rounded and site.dtype(0) in (F16, BF16):
+        return _in_float32(site)
+    return _body(site.node.op, site.node, site.types)
+
+
+def _in_float32(site: Site) -> Graph:
+    """The node on casts of its inputs, and its outputs cast back."""
+    node, code = site.node, _code(site.type(0))
+    inputs = tuple(f"x{index}" if name else "" for index, name in enumerate(node.inputs))
+    outputs = tuple(f"y{index}" for index in range(len(node.outputs)))
+    casts = [Node("Cast", (name,), (f"{name}'",), {"to": 1}) for name in inputs if name]
+    inner = Node(
+        node.op, tuple(f"{x}'" if x else "" for x in inputs), tuple(f"{y}'" for y in outputs), node.attributes
+    )
+    back = [Node("Cast", (f"{name}'",), (name,), {"to": code}) for name in outputs]
+    return Graph(node.op, inputs, (), (), (*casts, inner, *back), outputs, {}, {DEFAULT: newest(DEFAULT)})
 
 
 def _body(op: str, node: Node, kinds: tuple[ValueType | None, ...]) -> Graph:

@@ -309,6 +309,9 @@ for _name, _formula in (
         formula=_formula,
         shapes="The input's.",
         expand=True,
-        exactness=Exactness("ulp", 8, "each step of the standard's function is rounded"),
+        once_rounded=True,
+        exactness=Exactness(
+            "ulp", 8, "each step of the standard's function is rounded to float32, halves at its end"
+        ),
         kernels=(("the standard's function, its steps fused in one elementwise.chain", "always"),),
     )
