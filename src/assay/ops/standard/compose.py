@@ -114,7 +114,7 @@ class Composer:
     def part(self, x: Value, starts: Sequence[int], sizes: Sequence[int]) -> chain.Operand:
         """A box of a value, as a copy reads or writes it."""
         size = x.kind.dtype.size
-        strides = [int(stride) for stride in chain.strides(size, x.sizes)]
+        strides = [prod(x.sizes[axis + 1 :]) * size for axis in range(len(x.sizes))]
         first = sum(start * stride for start, stride in zip(starts, strides, strict=True))
         return chain.Operand(x.name, size, chain.view(size, sizes, strides, first))
 

@@ -66,14 +66,14 @@ def _loop(site: Site) -> Sequence[Made]:
     )
     if site.problems:
         return []
-    kinds = list(carried)
+    kinds: list[ValueType | None] = list(carried)
     for _ in range(3):
         made = site.infer_body("body", [ValueType.of(I64), ValueType.of(BOOL), *kinds])
         for before, after in zip(kinds, made[1 : count + 1], strict=True):
             if before and after and before.dtype != after.dtype:
                 site.refuse("a carried value changes its type", want=str(before), got=after)
                 return []
-        again = [common(before, after) for before, after in zip(kinds, made[1 : count + 1], strict=True)]
+        again: list[ValueType | None] = [common(before, after) for before, after in zip(kinds, made[1 : count + 1], strict=True)]
         if again == kinds:
             break
         kinds = again

@@ -84,7 +84,7 @@ class Definition:
     view: bool = False
     expand: bool = False
     once_rounded: bool = False
-    """Whether the function's steps are float32 where the inputs are halves, so that only the end is rounded."""
+    """Whether the function's steps are float32 where the inputs are halves: only the end is rounded."""
     function: Callable[[Site], Graph | None] | None = None
     """A function of our own by which a node is run, in place of all others; or None for one that isn't."""
     exactness: Exactness = BITWISE

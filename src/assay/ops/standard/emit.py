@@ -12,6 +12,7 @@ import numpy as np
 from assay.graph.graph import ValueType
 from assay.kernels.sizes import CHAIN_SCRATCH
 from assay.ops import chain
+from assay.ops.chain import Operand
 from assay.ops.operator import Address, Argument, Scratch
 from assay.ops.standard.site import Array, Site
 from assay.tensor.dtype import BF16, F16, F32, F64, I64, U64, DType
@@ -103,7 +104,7 @@ class Emitter:
         target = Address(links[-1].makes.name)
         self.call(chain.KERNEL, words, reads=reads, writes=[target], scratch=CHAIN_SCRATCH)
 
-    def copy(self, source: chain.Operand, target: chain.Operand, count: int) -> None:
+    def copy(self, source: Operand, target: Operand, count: int) -> None:
         """Add a copy of so many elements from one view to another."""
         words = chain.copied(source, target, count)
         reads, writes = [Address(source.name)], [Address(target.name)]

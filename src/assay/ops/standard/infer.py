@@ -21,6 +21,7 @@ from assay.graph.graph import AttributeValue, Graph, Literal, Node, Reference, V
 from assay.graph.text import quote
 from assay.ops.standard import contract, registry, schema, versions
 from assay.ops.standard.definition import Definition, outputs_of
+from assay.ops.standard.older import REWRITES
 from assay.ops.standard.schema import Schema
 from assay.ops.standard.site import Array, Made, Problem, Shape, Site
 from assay.tensor.dtype import DType
@@ -160,7 +161,7 @@ class Inference:
             self._tell(node, rule, want, got, near(domain, self.opsets) or "add it to opset_import")
             return None
         found = schema.schema(node.op, opset)
-        if found is None or (found.deprecated and node.op not in versions.REWRITES):
+        if found is None or (found.deprecated and node.op not in REWRITES):
             want, got = f"an operator of {domain} {opset}", quote(node.op)
             later = [v for v in range(opset + 1, schema.newest(domain) + 1) if schema.schema(node.op, v)][:1]
             hint = f"it came with version {later[0]}" if later else near(node.op, schema.names())
@@ -234,7 +235,8 @@ class Inference:
             if len(self.errors) > before and None in site.outputs:  # those of a body
                 self._poison(node)
         else:
-            given = {key: value for key, value in site.attributes.items() if value is not None}
+            known = ((key, site.attributes.get(key)) for key in function.parameters)
+            given = {key: value for key, value in known if value is not None}
             names, self.names = self.names, {}  # the node's are those that values have here
             self._function(replace(node, attributes=given), function)
             self.names = names

@@ -54,8 +54,8 @@ def _rule(site: Site) -> Sequence[Made]:
     names = site.attributes["activations"]
     count = len(DEFAULTS[op]) * directions
     if isinstance(names, tuple):
-        rule, want = "attribute activations: wrong number", f"{count} or more"
-        site.require(len(names) >= count, rule, want=want, got=len(names))
+        rule, text = "attribute activations: wrong number", f"{count} or more"
+        site.require(len(names) >= count, rule, want=text, got=len(names))
     whole = (
         (batch, steps, Dim.of(directions), hidden) if layout else (steps, Dim.of(directions), batch, hidden)
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
 from typing import cast
@@ -104,8 +104,8 @@ def _numpy(
         "l2": lambda: np.sqrt(np.sum(x * x, which, keepdims=bool(keepdims))),
         "log_sum": lambda: np.log(np.sum(x, which, keepdims=bool(keepdims))),
         "log_sum_exp": lambda: np.log(np.sum(np.exp(x), which, keepdims=bool(keepdims))),
-    }[name]()
-    return np.asarray(made, data.dtype)
+    }
+    return np.asarray(cast("dict[str, Callable[[], Numbers]]", made)[name](), data.dtype)
 
 
 def _dtype(data: Numbers) -> DType:
