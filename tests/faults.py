@@ -585,4 +585,19 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
             ),
         ),
     ),
+    (
+        "tests/kernels/test_matmul.py tests/kernels/test_conv.py tests/kernels/test_window.py",
+        (
+            ("kernels/matmul.py", "left += above % get_i64(word)", "left += above"),
+            ("kernels/matmul.py", "rows <= tall and n_stride == size", "rows <= tall"),
+            ("kernels/ftile.py", "made.chosen(bias, biased, sums)", "sums"),
+            ("kernels/conv.py", "place = min(i, high - 16)", "place = i"),
+            ("kernels/conv.py", "low = min(count, -(start // step))", "low = min(count, -start // step)"),
+            ("kernels/conv.py", "numbers if depth + steps == k else 0", "numbers"),
+            ("kernels/conv_sizes.py", "(start + p - d * tap) // s) for", "(start - d * tap) // s) for"),
+            ("kernels/window.py", "(total < value) | (value != value)", "(total < value)"),
+            ("kernels/window.py", "oy % sy * sx + ox % sx", "oy % sy + ox % sx"),
+            ("kernels/window.py", "(ix * h + iy) * d + iz if turned", "(ix * d + iz) * h + iy if turned"),
+        ),
+    ),
 )
