@@ -106,7 +106,7 @@ def _lower_conv(site: Site, emitter: Emitter) -> None:
     found = window_of(site)
     assert found is not None
     x, w, group = site.sizes(0), site.sizes(1), site.integer("group")
-    if w[1] == 1 and product_kind(site.dtype(0)) == "float32" and prod(w[2:]) > 1:
+    if w[1] == 1 < group and product_kind(site.dtype(0)) == "float32" and prod(w[2:]) > 1:
         _depthwise(site, emitter, window_call(x[0], group, w[0] // group, found.spatial(x[2:])))
         return
     count = prod(w)
@@ -134,7 +134,7 @@ define(
     shapes="[N, filters, floor((size + pads − dilations · (window − 1) − 1) / strides) + 1, …]",
     ranges={**RANGES, "group": POSITIVE}, lower=_lower_conv, exactness=EXACTNESS, numerics=ORDER,
     kernels=(
-        ("window.depthwise", "float32 and halves, one channel to a group"),
+        ("window.depthwise", "float32 and halves, several groups of one channel"),
         ("conv.<type>", "always; the weights are rearranged first, once if they are constant"),
     ),
 )  # fmt: skip
