@@ -88,7 +88,9 @@ class Model:
         self._types = {name: graph.types[name] for name in graph.inputs}
         self._names = dict(zip(graph.outputs, self.graph.outputs, strict=True))
         store = Store(Cpu(threads))
-        self._program = Program(graph, store, weights, trusted=True, off=off, progress=progress)
+        self._program = Program(
+            graph, store, weights, trusted=True, off=off, progress=progress, admit=self._admit
+        )
 
     @staticmethod
     def load(path: Path, threads: int, progress: Progress | None = None) -> Model:
@@ -101,7 +103,6 @@ class Model:
 
         Raises ContractError for inputs that are missing, unknown or don't fit.
         """
-        self._admit(inputs)
         found = self._program.run(inputs)
         return {self._names[name]: value for name, value in found.items()}
 

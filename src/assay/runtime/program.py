@@ -24,7 +24,7 @@ from assay.runtime.host import Value, run_node, type_of
 from assay.runtime.profile import Spent, timed
 from assay.runtime.tape import Tape
 from assay.tensor.buffer import Buffer
-from assay.tensor.narrow import dtype_of, inside, outside
+from assay.tensor.narrow import dtype_of, inside, numpy_of, outside
 
 Array = NDArray[np.generic]
 Places = dict[str, int | Dim]
@@ -61,7 +61,8 @@ class Program:
     """A graph and its plans, by binding: the sizes of its inputs, and values of those that sizes depend on.
 
     `weights` are the graph's, as callers know them. With `trusted`, nodes are in their newest meaning and
-    were held against their contracts before. `off` names passes that are left out. Not thread-safe: one run
+    were held against their contracts before. `off` names passes that are left out. `admit` is asked about
+    inputs unlike all before, and raises for those that aren't to be run. Not thread-safe: one run
     at a time.
     """
 
@@ -74,6 +75,7 @@ class Program:
         trusted: bool = False,
         off: Set[str] = frozenset(),
         progress: Progress | None = None,
+        admit: Callable[[Mapping[str, Value]], None] = lambda inputs: None,
     ) -> None:
         self.graph = graph
         self.store = store
@@ -81,6 +83,8 @@ class Program:
         self.trusted = trusted
         self.off = off
         self.progress = progress
+        self.admit = admit
+        self._names = dict.fromkeys(graph.inputs).keys()
         self.keyed: set[str] = set()
         """Inputs whose values are part of the binding."""
         self._ready: OrderedDict[object, Ready] = OrderedDict()
@@ -116,14 +120,18 @@ class Program:
 
     def prepare(self, inputs: Mapping[str, Value]) -> Ready:
         """What runs inputs like these: a plan that is ready, or one that is made now."""
-        key = self._key(inputs)
-        ready = self._ready.get(key)
+        ready = key = None
+        if inputs.keys() == self._names and all(map(_contiguous, inputs.values())):
+            key = self._key(inputs)
+            ready = self._ready.get(key)
         if ready is None:
+            self.admit(inputs)
             ready = self._make(inputs)
-            self._ready[self._key(inputs)] = ready
+            key = self._key(inputs)
+            self._ready[key] = ready
         elif ready.arena is not self._arena:
             ready.place(self._arena_of(ready.nbytes))
-        self._ready.move_to_end(self._key(inputs))
+        self._ready.move_to_end(key)
         while len(self._ready) > PLANS:
             self._ready.popitem(last=False)
         return ready
@@ -197,6 +205,10 @@ class Ready:
             [*self.plan.kernels, *kernels(found.calls), *kernels(found.setup)],
             program.progress if found.calls else None,
         )
+        kinds = found.types
+        self._fresh = [(name, self._sizes(name), kinds[name].dtype.numpy) for name in self.fresh]
+        self._kept = [(name, found.base(name), kinds[name]) for name in found.kept]
+        self._slots: list[tuple[str, NDArray[np.int64]]] = []
         self._places: Places = {name: _later(name) for name in (*program.graph.inputs, *self.fresh)}
         self._places |= self._settle(found, program)
         self.tape: Tape | None = None
@@ -207,26 +219,30 @@ class Ready:
         self.arena = arena
         places = self._places | {n: arena.address + offset for n, offset in self.plan.offsets.items()}
         self.tape = self._tape(self.plan, places, arena.address) if self.stage.calls else None
+        self._slots = self.tape.slots() if self.tape else []
 
     def run(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
         """Run the tape: the wanted values, of inputs, constants and calls."""
         found = self.stage
-        made = {name: np.empty(self._sizes(name), found.types[name].dtype.numpy) for name in self.fresh}
+        made: dict[str, Array] = {name: np.empty(sizes, dtype) for name, sizes, dtype in self._fresh}
         if self.tape:
-            given = {name: value for name, value in inputs.items() if isinstance(value, np.ndarray)}
-            self.tape.bind({"&" + name: array.ctypes.data for name, array in {**given, **made}.items()})
+            words = self.tape.arguments
+            for name, positions in self._slots:
+                array = made[name] if name in made else inputs[name]
+                words[positions] = array.__array_interface__["data"][0]  # type: ignore[attr-defined]
             self._device.launch(self.tape)
             fault = self.tape.faulty()
             if fault:
                 raise self._fault(*fault)
         values: dict[str, Value] = {}
-        for name in found.kept:
-            base = found.base(name)
-            if base in made:
-                values[name] = outside(made[base].reshape(self._sizes(name)), found.types[name].dtype)
-            else:
-                value = inputs[base] if base in inputs else self.constants[base]
-                values[name] = value.reshape(self._sizes(name)) if isinstance(value, np.ndarray) else value
+        for name, base, kind in self._kept:
+            value = made.get(base)
+            if value is not None and kind.dtype.numpy != numpy_of(kind.dtype):
+                value = outside(value, kind.dtype)
+            elif value is None:
+                value = inputs[base] if base in inputs else self.constants[base]  # type: ignore[assignment]
+            shaped = kind.sizes is not None and isinstance(value, np.ndarray) and value.shape != kind.sizes
+            values[name] = value.reshape(kind.sizes) if shaped and value is not None else value
         return values
 
     def _sizes(self, name: str) -> tuple[int, ...]:
@@ -317,6 +333,10 @@ class Body:
 def _later(name: str) -> Dim:
     """An address that each run says anew."""
     return Dim(((("&" + name,), 1),))
+
+
+def _contiguous(value: Value) -> bool:
+    return not isinstance(value, np.ndarray) or value.flags.c_contiguous
 
 
 def _small(value: Value) -> bool:

@@ -70,6 +70,11 @@ class Tape:
         for dim, positions in self._symbolic:
             self.arguments[positions] = dim.at(binding)
 
+    def slots(self) -> list[tuple[str, Words]]:
+        """Where words stand that each run says anew, by name: addresses that the name `&name` stands for."""
+        found = ((str(dim.terms[0][0][0]), positions) for dim, positions in self._symbolic)
+        return [(name[1:], positions) for name, positions in found if name.startswith("&")]
+
     def faulty(self) -> tuple[int, int] | None:
         """The first launch of the last run that reported a fault, such as a value outside its dtype's range,
         and its first such row.
