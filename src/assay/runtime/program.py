@@ -236,13 +236,13 @@ class Ready:
                 raise self._fault(*fault)
         values: dict[str, Value] = {}
         for name, base, kind in self._kept:
-            value = made.get(base)
-            if value is not None and kind.dtype.numpy != numpy_of(kind.dtype):
-                value = outside(value, kind.dtype)
-            elif value is None:
-                value = inputs[base] if base in inputs else self.constants[base]  # type: ignore[assignment]
-            shaped = kind.sizes is not None and isinstance(value, np.ndarray) and value.shape != kind.sizes
-            values[name] = value.reshape(kind.sizes) if shaped and value is not None else value
+            value: Value = made.get(base)
+            if value is None:
+                value = inputs[base] if base in inputs else self.constants[base]
+            if isinstance(value, np.ndarray):
+                value = value if value.dtype == numpy_of(kind.dtype) else outside(value, kind.dtype)
+                value = value if kind.sizes in (None, value.shape) else value.reshape(kind.sizes)
+            values[name] = value
         return values
 
     def _sizes(self, name: str) -> tuple[int, ...]:
