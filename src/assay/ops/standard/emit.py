@@ -147,4 +147,4 @@ def wide(dtype: DType) -> DType:
 def bits_of(number: float, dtype: DType) -> int:
     """A number's bits in an element type, as the word that a kernel finds."""
     raw = np.array(number).astype(numpy_of(dtype)).tobytes()
-    return int.from_bytes(raw, "little")
+    return int.from_bytes(raw, "little", signed=True)
