@@ -47,6 +47,7 @@ class Cpu:
         self.pool = Pool(capacity or memory(), guard=guard)
         self._sparse = Pool(capacity or memory(), huge_pages=False, guard=guard)
         self.team = Team(threads)
+        self._caller = Team(1)
         self._progress = progress
 
     def allocate(self, nbytes: int, *, owner: str, alignment: int = 64) -> Buffer:
@@ -64,8 +65,9 @@ class Cpu:
     def copy_out(self, target: NDArray[np.generic], source: Buffer, *, offset: int = 0) -> None:
         target[...] = source.array(target.dtype, target.shape, offset=offset)
 
-    def launch(self, work: Tape) -> None:
-        work.fault = self.team.run(*work.place)
+    def launch(self, work: Tape, alone: bool = False) -> None:
+        """Run a tape; `alone`: on the calling thread, where there is too little work to share."""
+        work.fault = (self._caller if alone else self.team).run(*work.place)
 
     def synchronise(self) -> None:
         return None
@@ -86,3 +88,4 @@ class Cpu:
     def close(self) -> None:
         """Let the team's threads return."""
         self.team.close()
+        self._caller.close()

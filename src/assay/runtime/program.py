@@ -30,6 +30,10 @@ Array = NDArray[np.generic]
 Places = dict[str, int | Dim]
 PLANS = 64
 """Bindings whose plans are kept; the one that wasn't used for longest goes."""
+LITTLE = 4 << 20
+"""Bytes that all calls read and write, below which one thread runs them: several would wait for each other for
+longer than they work.
+"""
 KEYED = 4096
 """Elements of the largest input for each of whose values a plan may be made."""
 
@@ -212,6 +216,8 @@ class Ready:
         self._places: Places = {name: _later(name) for name in (*program.graph.inputs, *self.fresh)}
         self._places |= self._settle(found, program)
         self.tape: Tape | None = None
+        touched = [found.base(name) for call in found.calls for name in (*call.reads, *call.writes)]
+        self._alone = sum(nbytes_of(found, name) for name in touched if name in kinds) < LITTLE
         self.nbytes = self.plan.arena + self.plan.scratch * self._device.team.nthreads
 
     def place(self, arena: Buffer) -> None:
@@ -230,7 +236,7 @@ class Ready:
             for name, positions in self._slots:
                 array = made[name] if name in made else inputs[name]
                 words[positions] = array.__array_interface__["data"][0]  # type: ignore[attr-defined]
-            self._device.launch(self.tape)
+            self._device.launch(self.tape, self._alone)
             fault = self.tape.faulty()
             if fault:
                 raise self._fault(*fault)
