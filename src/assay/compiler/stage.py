@@ -5,7 +5,7 @@ left, which waits for sizes that only data decides.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from assay.compiler.barriers import Touched, barriers
 from assay.compiler.place import Interval, place
@@ -18,11 +18,14 @@ from assay.ops.standard.emit import Call, Emitter
 from assay.ops.standard.infer import Inference
 from assay.ops.standard.schema import newest, split_name
 from assay.ops.standard.site import Array, Site
+from assay.tensor.dtype import C64, C128, F6E2M3, F6E3M2, F8E8M0, MAP, OPTIONAL, SEQUENCE, STRING
 
 PASSES = ("fold", "dead", "fuse", "share")
 """What may be switched off: values known ahead aren't computed; nor what nobody reads; elementwise
 neighbours become one kernel; values that don't live at the same time share memory.
 """
+NO_BLOCKS = (C64, C128, F8E8M0, F6E2M3, F6E3M2)
+"""Types that no block function knows."""
 LONGEST = 16
 """Operations of a chain."""
 
@@ -77,10 +80,7 @@ class _Stager:
             [s for s in native if not s.definition.view], aliases, wanted
         )
         setup = tuple(call for call in calls if call.once)
-        read = {name for call in calls for name in call.reads} | set(wanted)
-        read |= {aliases[name] for name in read if name in aliases}
-        while more := {aliases[name] for name in read if name in aliases} - read:
-            read |= more
+        read = _held({name for call in calls for name in call.reads} | set(wanted), aliases)
         constants = {name: self.known[name] for name in sorted(read) if name in self.known}
         pairs = [pair for pair in zip(calls, launched, strict=True) if not pair[0].once]
         return Stage(
@@ -149,6 +149,7 @@ class _Stager:
         launched: list[tuple[Site, ...]] = []
         temporaries: dict[str, int] = {}
         uses: dict[str, int] = dict.fromkeys(wanted, 2)
+        kept = _held(set(wanted), aliases)
         for site in self.inference.sites:
             for name in _reads(site.node):
                 uses[name] = uses.get(name, 0) + 1
@@ -167,7 +168,11 @@ class _Stager:
                 temporaries |= emitter.temporaries
                 constants |= emitter.tables.keys()
                 self.known |= emitter.tables
+            # What is the caller's, or is only partly made of constants, is made in each run.
+            changing = kept.union(*(call.writes for call in own if not call.once))
             for call in own:
+                if call.once and changing.intersection(call.writes):
+                    call = replace(call, once=False)
                 if call.once:
                     constants.update(call.writes)
                 calls.append(call)
@@ -189,13 +194,20 @@ class _Stager:
 
 def runs_natively(site: Site) -> bool:
     """Whether kernels make the outputs: there are some for it, and all sizes are known."""
-    if not site.definition.native:
+    if not site.definition.native or not site.definition.natively(site):
         return False
     kinds = [kind for kind in (*site.types, *site.outputs) if kind]
     whole = len(site.outputs) == len(site.node.outputs) and None not in site.outputs
-    return whole and all(
-        kind.sizes is not None and kind.dtype.kind not in ("string", "container") for kind in kinds
-    )
+    strange = (STRING, SEQUENCE, OPTIONAL, MAP, *(NO_BLOCKS if site.definition.pointwise else ()))
+    return whole and all(kind.sizes is not None and kind.dtype not in strange for kind in kinds)
+
+
+def _held(names: Set[str], aliases: Mapping[str, str]) -> set[str]:
+    """Values, and those whose memory they are."""
+    found = set(names)
+    while more := {aliases[name] for name in found if name in aliases} - found:
+        found |= more
+    return found
 
 
 def _reads(node: Node) -> list[str]:

@@ -46,8 +46,8 @@ def run_node(site: Site, inputs: Sequence[Value], bodies: Mapping[str, Run]) -> 
 
 
 def _sound(value: Value) -> Value:
-    """A result as callers know it: NumPy's scalars are arrays."""
-    return np.asarray(value) if isinstance(value, np.generic) else value
+    """A result as callers know it: NumPy's scalars are arrays, and views are copied."""
+    return np.asarray(value, order="C") if isinstance(value, np.generic | np.ndarray) else value
 
 
 def _delegated(site: Site, inputs: Sequence[Value]) -> tuple[Value, ...]:

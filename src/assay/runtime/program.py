@@ -201,8 +201,8 @@ class Ready:
                 found.rest, program.store, weights, trusted=True, off=program.off, progress=program.progress
             )
         self._device = program.store.device
-        written = {found.base(name) for call in found.calls for name in call.writes}
-        self.fresh = [name for name in dict.fromkeys(map(found.base, found.kept)) if name in written]
+        given = {*program.graph.inputs, *self.constants}
+        self.fresh = [name for name in dict.fromkeys(map(found.base, found.kept)) if name not in given]
         """Wanted values that calls make: they are written into arrays of the caller's."""
         self.plan = plan(found, program.graph, set(self.fresh), share="share" not in program.off)
         self._kernels = addresses(

@@ -81,6 +81,8 @@ class Definition:
     reference: Reference | None = None
     lower: Lower | None = None
     pointwise: Callable[[Site], Sequence[Link]] | None = None
+    natively: Callable[[Site], bool] = lambda site: True
+    """Whether kernels can run a node whose sizes are known; else the reference does."""
     view: bool = False
     expand: bool = False
     once_rounded: bool = False

@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from assay.graph.graph import AttributeValue, ValueType
-from assay.tensor.dtype import BY_NAME, MAP, OPTIONAL, PLAIN, SEQUENCE
+from assay.tensor.dtype import BY_NAME, MAP, OPTIONAL, PLAIN, SEQUENCE, DType
 
 if TYPE_CHECKING:
     import onnx
@@ -169,3 +169,13 @@ def type_of(text: str) -> ValueType:
     key, _, value = inner.rpartition(", ")
     element = ValueType.of(BY_NAME[_OTHER_NAMES.get(value, value)], "...")
     return ValueType(MAP, (), ValueType(BY_NAME[key], (), element)) if key else element
+
+
+@cache
+def numbered(number: int) -> DType | None:
+    """The element type that has this number in files, or None."""
+    import onnx
+
+    names = {value: key.lower() for key, value in onnx.TensorProto.DataType.items()}
+    name = names.get(number, "")
+    return BY_NAME.get(_OTHER_NAMES.get(name, name))

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from assay.graph.dim import Dim
-from assay.graph.graph import Literal, ValueType
+from assay.graph.graph import ValueType
 from assay.ops.standard.definition import Range
 from assay.ops.standard.registry import define
-from assay.ops.standard.site import UNRANKED, Array, Made, Shape, Site, elements
-from assay.tensor.dtype import F32, I64
+from assay.ops.standard.site import UNRANKED, Array, Made, Site, elements
+from assay.tensor.dtype import I64
 
 
 def sizes_array(shape: Sequence[Dim]) -> Array:
@@ -184,26 +184,4 @@ define("Flatten", _flatten, formula="output = input as a matrix", shapes="[d0 â‹
        view=True)  # fmt: skip
 
 
-def _constant_of_shape(site: Site) -> Sequence[Made]:
-    value = site["value"]
-    dtype = value.dtype if isinstance(value, Literal) else F32
-    wanted = site.dims(0)
-    if wanted is None:
-        count = site.shape(0)[0].constant if site.rank(0) == 1 else None
-        shape: Shape = UNRANKED if count is None else tuple(site.unknown(str(axis)) for axis in range(count))
-        return [ValueType(dtype, shape)]
-    for dim in wanted:
-        site.require((dim.constant or 0) >= 0, "negative size", want="0 or more", got=dim, input=0)
-    return [ValueType(dtype, tuple(wanted))]
-
-
-def _filled(input: Array, value: object) -> Array:
-    from assay.tensor.narrow import outside
-
-    single = outside(value.array(), value.dtype).reshape(()) if isinstance(value, Literal) else np.float32(0)
-    return np.full([int(size) for size in input], single, single.dtype)
-
-
-define("ConstantOfShape", _constant_of_shape, formula="output[i] = value", shapes="The input's elements.",
-       reference=_filled)  # fmt: skip
 define("Constant", lambda site: [None], formula="output = value", shapes="The value's own.")
