@@ -162,11 +162,16 @@ def cast(source: Array, target: str) -> Array:
     kind = numpy_of(target)
     if target == "bool":
         return source != source.dtype.type(0)
-    if "float" in source.dtype.name and target in INTEGERS:
-        limits = np.iinfo(kind)
+    if "float" in source.dtype.name and "int" in target:
+        limits = np.iinfo(kind if target in INTEGERS else np.int64)
         whole = [0 if x != x else float(x) for x in source.astype(np.float64)]
         within = [max(limits.min, min(limits.max, x)) for x in whole]
-        return np.array([int(x) for x in within], kind)
+        found = [int(x) for x in within]
+        return (
+            np.array(found, kind)
+            if target in INTEGERS
+            else (np.array(found) & 15).astype(np.uint8).view(kind)
+        )
     if target in SMALL and target.startswith("float"):
         greatest = float(ml_dtypes.finfo(kind).max)
         x = source.astype(np.float64)
