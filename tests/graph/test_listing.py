@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 import struct
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from assay.errors import FormatError
 from assay.graph.dim import Dim
-from assay.graph.graph import AttributeValue, Graph, Node, ValueType
+from assay.graph.graph import AttributeValue, Graph, Literal, Node, Reference, ValueType
 from assay.graph.listing import first_node_line, listing, parse
-from assay.tensor.dtype import F32, I64, PLAIN, QUANTISED
+from assay.tensor.dtype import F32, I64, MAP, OPTIONAL, PLAIN, QUANTISED, SEQUENCE, DType
 
 TINY = Graph(
     "tiny",
@@ -109,6 +110,65 @@ def graphs(draw: st.DrawFn) -> Graph:
     return Graph(draw(names), inputs, weights, states, nodes, outputs, typed)
 
 
+@st.composite
+def literals(draw: st.DrawFn, dtype: DType | None = None) -> Literal:
+    """Tensors of every element type, of any bits; short and long, empty and of no axes."""
+    dtype = dtype or draw(st.sampled_from(PLAIN))
+    sizes = draw(st.sampled_from([(), (0,), (3,), (2, 2), (2, 0, 3), (65,)]))
+    count = math.prod(sizes)
+    if dtype.kind == "string":
+        flat = np.array([*draw(st.lists(st.text(max_size=3), min_size=count, max_size=count)), None])[:-1]
+    else:
+        raw = draw(st.binary(min_size=count * dtype.numpy.itemsize, max_size=count * dtype.numpy.itemsize))
+        flat = np.frombuffer(raw if dtype.name != "bool" else bytes(b & 1 for b in raw), dtype.numpy)
+    return Literal.of(dtype, flat.reshape(sizes))
+
+
+held = st.recursive(
+    types,
+    lambda inner: st.builds(
+        lambda dtype, element: ValueType(dtype, (), element), st.sampled_from([SEQUENCE, OPTIONAL]), inner
+    ),
+    max_leaves=3,
+)
+containers = st.one_of(
+    held, st.builds(lambda key, element: ValueType(MAP, (), ValueType(key, (), element)), st.just(I64), held)
+)
+
+
+@st.composite
+def written_graphs(draw: st.DrawFn, depth: int = 0) -> Graph:
+    """Graphs as files have them: sets of operators, functions, bodies, tensors and types in attributes."""
+    inner = draw(graphs())
+    more: st.SearchStrategy[AttributeValue] = st.one_of(
+        literals(),
+        containers,
+        st.builds(Reference, names),
+        st.lists(literals(), min_size=1, max_size=2).map(tuple),
+        st.lists(containers, min_size=1, max_size=2).map(tuple),
+        *([written_graphs(depth=depth + 1)] if depth < 2 else []),
+    )
+    nodes = [
+        Node(
+            node.op,
+            node.inputs,
+            node.outputs,
+            {**node.attributes, **draw(st.dictionaries(names, more, max_size=2))},
+        )
+        for node in inner.nodes
+    ]
+    functions = draw(st.lists(written_graphs(depth=depth + 1), max_size=1)) if not depth else []
+    types = {name: draw(containers) for name in inner.types}
+    opsets = draw(st.dictionaries(names, st.integers(0, 30), max_size=2))
+    parameters = (
+        draw(st.dictionaries(names, st.none() | attribute_values | literals(), max_size=2)) if depth else {}
+    )
+    return Graph(
+        inner.name, inner.inputs, inner.weights, inner.states, tuple(nodes), inner.outputs, types, opsets,
+        tuple(functions), parameters,
+    )  # fmt: skip
+
+
 def kinds(value: AttributeValue) -> object:
     """Type and bits: 1, 1.0 and True are equal in Python, and so are 0.0 and -0.0."""
     if isinstance(value, tuple):
@@ -128,6 +188,32 @@ def test_round_trip(graph: Graph) -> None:
             k: kinds(v) for k, v in theirs.attributes.items()
         }
     assert listing(back) == text
+
+
+@given(written_graphs())
+@settings(max_examples=40, phases=[Phase.explicit, Phase.generate])
+def test_round_trip_of_files_graphs(graph: Graph) -> None:
+    text = listing(graph)
+    assert text.isascii()
+    back = parse(text)
+    assert back == graph
+    assert listing(back) == text
+    assert back == back.numbered() and [node.line for node in back.nodes] == [
+        node.line for node in back.numbered().nodes
+    ]
+
+
+@pytest.mark.parametrize("dtype", PLAIN, ids=str)
+def test_a_short_tensor_is_there_again(dtype: DType) -> None:
+    array = np.array(["a", "", "ü\n"], object) if dtype.kind == "string" else np.array([0, 1, 1], dtype.numpy)
+    for value in (array, array[:1].reshape(()), array[:0].reshape(0, 4)):
+        node = Node("f", (), ("y",), {"value": Literal.of(dtype, value)})
+        graph = Graph("g", (), (), (), (node,), (), {})
+        back = parse(listing(graph))
+        assert back == graph
+        literal = back.nodes[0].attributes["value"]
+        assert isinstance(literal, Literal)
+        np.testing.assert_array_equal(literal.array(), value, strict=True)
 
 
 @given(st.text(min_size=1))

@@ -33,23 +33,10 @@ if TYPE_CHECKING:
 PEERS = ("onnxruntime", "none")
 SECONDS = 3.0
 """That are measured, at most, of each side."""
-
-
-def shape(text: str) -> tuple[str, tuple[int, ...]]:
-    """A type of argument: an input's name, =, and its sizes."""
-    name, _, sizes = text.rpartition("=")
-    if not name:
-        want = "an input's name and its sizes: x=1,3,640,640"
-        raise RequestError("not a shape", want=want, got=repr(text))
-    return name, tuple(map(options.whole(0), sizes.split(","))) if sizes else ()
-
-
 ARGUMENTS = (
     options.MODEL,
     options.THREADS,
-    Argument(
-        "--shape", "an input's sizes, where the model leaves them open", "NAME=N,…", shape, repeated=True
-    ),
+    options.SHAPES,
     Argument("--peer", "what to compare with", "|".join(PEERS), options.one_of(PEERS), "onnxruntime"),
     Argument("--repeats", "runs of each, in turn", "N", options.whole(1), 20),
     Argument("--seed", "of the inputs", "N", options.whole(0), 0),

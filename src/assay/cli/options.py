@@ -69,6 +69,11 @@ def named(one: Callable[[str], object]) -> Callable[[str], tuple[str, object]]:
     return pair
 
 
+def sizes(text: str) -> tuple[int, ...]:
+    """A type of argument: sizes with commas between; none of a number alone."""
+    return tuple(map(whole(0), text.split(","))) if text else ()
+
+
 def several(one: Callable[[str], object]) -> Callable[[str], tuple[object, ...]]:
     """A type of argument: some of that type, with commas between."""
     return lambda text: tuple(map(one, text.split(",")))
@@ -84,9 +89,8 @@ ACTIVATION = Argument(
     "--activations", "float32 is exact to rounding, and slower", "|".join(ACTIVATIONS), MODES, "int8"
 )
 SHAPES = Argument(
-    "--shape", "an input's sizes: x=1,3,640,640", "NAME=N,N", named(several(whole(0))), repeated=True
+    "--shape", "an input's sizes, where the model leaves them open", "NAME=N,…", named(sizes), repeated=True
 )
-"""Sizes that a graph leaves open."""
 ROUNDED = f"round plain matrices to blocks while they are loaded: {', '.join(QUANTIZE)}"
 LOADING = (MODEL, THREADS, ACTIVATION, Argument("--quantize", ROUNDED, "TYPE", KINDS))
 """MODEL, and how it is run."""

@@ -189,14 +189,13 @@ class _Reader:
     def _attribute(self, line: Cursor, attributes: dict[str, AttributeValue], bodies: list[str]) -> None:
         position = line.position
         key = line.name()
-        if key in attributes or key in bodies:
+        if key in attributes:
             raise line.error("each attribute once", position)
         line.expect("=")
         value = line.value()
         if value is None:
             bodies.append(key)
-        else:
-            attributes[key] = value
+        attributes[key] = "" if value is None else value  # a body takes its place in the order
 
     def _parameter(self, line: Cursor) -> None:
         name = line.name()

@@ -41,18 +41,24 @@ def written(value: AttributeValue) -> str:
         return f"type({value})"
     if isinstance(value, Literal):
         kind = ValueType.of(value.dtype, *value.sizes)
-        return f"tensor({kind}, {json.dumps(_elements(value) or value.digest)})"
+        elements = _elements(value)
+        return f"tensor({kind}, {json.dumps(value.digest if elements is None else elements)})"
     if isinstance(value, tuple) and value and isinstance(value[0], Literal | ValueType):
         return f"[{', '.join(map(written, cast(tuple[AttributeValue, ...], value)))}]"
     return json.dumps(value)
 
 
 def _elements(literal: Literal) -> list[object] | None:
-    """Those of a short one as JSON has them; of complex numbers both parts, of narrow ones the bytes."""
-    if literal.data is None or not 0 < literal.data.size <= SHOWN:
+    """Those of a short one as JSON has them; of complex numbers both parts, of narrow ones the bytes. None
+    where the digest has to stand for them.
+    """
+    if literal.data is None or literal.data.size > SHOWN:
         return None
     flat = literal.data.reshape(-1)
-    return (flat.view(flat.real.dtype) if literal.dtype.kind == "complex" else flat).tolist()
+    parts = flat.view(_parts(flat.dtype))
+    # A NaN of other bits than the usual one isn't the same again.
+    same = parts.dtype.kind != "f" or np.array(parts.tolist(), parts.dtype).tobytes() == parts.tobytes()
+    return parts.tolist() if same else None
 
 
 class Cursor:

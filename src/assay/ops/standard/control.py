@@ -36,7 +36,7 @@ def _if(site: Site) -> Sequence[Made]:
     for key, made in (("then_branch", one), ("else_branch", other)):
         site.require(len(made) == count, f"outputs of {key}", want=f"{count}", got=len(made))
     for a, b in zip(one, other, strict=False):
-        if a and b and a.dtype != b.dtype:
+        if a and b and UNKNOWN not in (a, b) and a.dtype != b.dtype:
             site.refuse("types of the branches differ", want=f"{a}, of then_branch", got=b)
     return [common(a, b) for a, b in zip(one, other, strict=False)]
 
@@ -70,10 +70,12 @@ def _loop(site: Site) -> Sequence[Made]:
     for _ in range(3):
         made = site.infer_body("body", [ValueType.of(I64), ValueType.of(BOOL), *kinds])
         for before, after in zip(kinds, made[1 : count + 1], strict=True):
-            if before and after and before.dtype != after.dtype:
+            if before and after and UNKNOWN not in (before, after) and before.dtype != after.dtype:
                 site.refuse("a carried value changes its type", want=str(before), got=after)
                 return []
-        again: list[ValueType | None] = [common(before, after) for before, after in zip(kinds, made[1 : count + 1], strict=True)]
+        again: list[ValueType | None] = [
+            common(before, after) for before, after in zip(kinds, made[1 : count + 1], strict=True)
+        ]
         if again == kinds:
             break
         kinds = again

@@ -85,6 +85,7 @@ class Inference:
         self._later: dict[str, Node] = dict(outer._later) if outer else {}
         self._later |= {name: node for node in graph.nodes for name in node.outputs if name}
         self._made: dict[str, Node] = {}
+        self._inputs: tuple[str, ...] = (*graph.inputs, *(outer._inputs if outer else ()))
         self._causes: dict[str, Violation] = dict(outer._causes) if outer else {}
 
     def run(self) -> Inference:
@@ -232,7 +233,7 @@ class Inference:
         function = self.expand(site)
         if function is None:
             self._define(site)
-            if len(self.errors) > before and None in site.outputs:  # those of a body
+            if len(self.errors) > before:  # those of a body
                 self._poison(node)
         else:
             known = ((key, site.attributes.get(key)) for key in function.parameters)
@@ -477,7 +478,7 @@ class Inference:
             if site is None and kind is None:
                 break
             if site is None:
-                what = "an input" if name in self.graph.inputs else "a weight"
+                what = "an input" if name in self._inputs else "a weight"
                 steps.append(f"{quote(name)}: {kind}, {what}")
                 break
             line = f", line {site.node.line}" if site.node.line else ""

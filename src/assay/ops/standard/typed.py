@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from assay.graph.graph import Graph, Node, ValueType
 from assay.ops.standard.infer import Inference, Types
+from assay.ops.standard.site import UNKNOWN
 
 
 def typed(graph: Graph, inference: Inference) -> Graph:
@@ -32,5 +33,8 @@ def _typed(graph: Graph, sources: dict[str, ValueType | None], inference: Infere
             for key, body in node.bodies
         }
         nodes.append(replace(node, attributes={**node.attributes, **bodies}) if bodies else node)
-    types = {**graph.types, **{name: kind for name, kind in found.items() if name and kind}}
+    types = {
+        **graph.types,
+        **{name: kind for name, kind in found.items() if name and kind not in (None, UNKNOWN)},
+    }
     return replace(graph, nodes=tuple(nodes), types=types)

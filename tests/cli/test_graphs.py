@@ -1,0 +1,157 @@
+"""`assay check`, `show` and `infer` on an ONNX file."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import parser
+
+from assay.graph.listing import parse
+
+TEXT = """<ir_version: 10, opset_import: ["" : 21, "l" : 1]>
+g (float[n, 4] x, bool c, int64 k) => (float[n, 4] y, int64 z) <float[4] w = {1, 2, 3, 4}>
+{
+  [f] h = l.Twice(x)
+  [i] b = If(c) <then_branch = t () => (p) { p = Add(h, w) }, else_branch = e () => (q) { q = Neg(h) }>
+  [r] y = Relu(b)
+  z = Identity(k)
+}
+<domain: "l", opset_import: ["" : 21]> Twice (a) => (d) { d = Add(a, a) }
+"""
+X = np.array([[1, -2, 3, -4]], np.float32)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    file = tmp_path / "model.onnx"
+    onnx.save(parser.parse_model(TEXT), file)
+    np.save(tmp_path / "x.npy", X)
+    np.savez(tmp_path / "all.npz", x=X, c=np.array(False), k=np.array(7))
+    return file
+
+
+def broken(path: Path) -> Path:
+    model = onnx.load(path)
+    model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(np.zeros(3, np.float32), "w"))
+    model.graph.node[2].op_type = "Rellu"
+    onnx.save(model, path)
+    return path
+
+
+def test_check(cli, path: Path) -> None:
+    outcome = cli("check", str(path))
+    assert (outcome.code, outcome.out) == (0, f"{path}: 4 nodes, every contract is kept\n")
+    assert json.loads(cli("check", str(path), "--json").out)["ok"] is True
+    outcome = cli("check", str(broken(path)))
+    assert outcome.code == 1 and not outcome.err
+    places = re.findall(r"^\S+ › line (\d+) › node \"(\w+)\" \((\w+)\): ", outcome.out, re.MULTILINE)
+    assert places == [("17", "p", "Add"), ("24", "r", "Rellu")]
+    assert outcome.out.splitlines()[-1] == f"{path}: 2 violations in 4 nodes"
+    shown = cli("show", str(path)).out.splitlines()
+    assert "p = Add(h, w)" in shown[16] and "Rellu(b)" in shown[23]
+    found = json.loads(cli("check", str(path), "--json").out)
+    assert [each["line"] for each in found["violations"]] == [17, 24]
+    log = json.loads(cli("check", str(path), "--sarif").out)
+    assert [each["ruleId"] for each in log["runs"][0]["results"]] == ["contract/Add", "contract/Rellu"]
+    assert cli("check", str(path), "--json", "--sarif").code == 2
+    assert cli("check", str(path.with_name("none.onnx"))).code == 1
+
+
+def test_the_listing_has_all_types_and_parses_back(cli, path: Path) -> None:
+    outcome = cli("show", str(path))
+    assert outcome.code == 0
+    graph = parse(outcome.out)
+    assert graph.opsets == {"ai.onnx": 21, "l": 1}
+    (function,) = graph.functions
+    body = graph.nodes[1].bodies[0][1]
+    for part in (graph, function, body):
+        for node in part.nodes:
+            assert {str(part.types[name]) for name in node.outputs} <= {"float32[n, 4]", "int64[]"}
+    shown = json.loads(cli("show", str(path), "--json").out)
+    lines = outcome.out.splitlines()
+    for node in shown["nodes"]:
+        assert (
+            lines[node["line"] - 1].split()[0] == str(node["line"])
+            and f"{node['op']}(" in lines[node["line"] - 1]
+        )
+    assert shown["nodes"][1]["attributes"]["then_branch"]["outputs"] == {"p": "float32[n, 4]"}
+
+
+def test_plans_have_stages_and_memory(cli, path: Path) -> None:
+    (stage,) = json.loads(cli("show", str(path), "--plan", "--json").out)
+    assert stage["calls"] == sum(stage["kernels"].values()) == 1 and stage["hosts"] == []
+    assert 0 <= stage["arena_bytes"] <= stage["bytes_of_all_values"]
+    text = cli("show", str(path), "--plan", "--shape", "x=5,4").out
+    assert re.search(r"^  elementwise.chain +1$", text, re.MULTILINE)
+    assert cli("show", str(path), "--plan", "--shape", "x=5,3").code == 1
+    assert cli("show", str(path), "--plan", "--shape", "xx=5,4").code == 1
+    assert cli("show", str(path), "--shape", "x=5,4").code == 2
+
+
+def test_infer(cli, path: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.npz"
+    given = "-i", f"x=@{tmp_path / 'x.npy'}", "-i", "c=true", "-i", "k=-5"
+    outcome = cli("infer", str(path), *given, "-o", str(out), "--threads", "1")
+    assert outcome.code == 0, outcome.err
+    want = np.maximum(2 * X + [1, 2, 3, 4], 0)
+    with np.load(out) as saved:
+        assert set(saved) == {"y", "z"} and saved["z"] == -5
+        np.testing.assert_array_equal(saved["y"], want.astype(np.float32), strict=True)
+    rows = [line.split() for line in outcome.out.splitlines()]
+    assert rows[0] == ["name", "dtype", "shape", "min", "max", "mean"]
+    assert rows[1] == ["y", "float32", "[1,", "4]", "0", "9", "3"]
+    assert rows[2] == ["z", "int64", "[]", "-5", "-5", "-5"]
+    archive = [f"-i={name}=@{tmp_path / 'all.npz'}" for name in "xck"]
+    found = json.loads(cli("infer", str(path), *archive, "--json").out)
+    assert found[0] == {"name": "y", "dtype": "float32", "shape": [1, 4], "min": 0, "max": 8, "mean": 3}
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "said"),
+    [
+        (["-i", "c=1"], 2, "-i c: no such value"),
+        (["-i", "k=1.5"], 2, "-i k: no such value"),
+        (["-i", "k=[1]"], 1, "input k: wrong shape"),
+        (["-i", "k=99999999999999999999"], 2, "-i k: no such value"),
+        (["-i", "xx=1"], 2, "did you mean x?"),
+        (["-i", "x=@none.npy"], 2, "No such file"),
+        (["-i", "x=1", "-i", "x=2"], 2, "given twice"),
+        (["-i", "x"], 2, "NAME=VALUE"),
+        (["-o", "out.txt"], 2, ".npz or .npy"),
+        ([], 1, "no x, c, k"),
+    ],
+)
+def test_what_does_not_fit_is_refused(cli, path: Path, more: list[str], code: int, said: str) -> None:
+    given = {"x": "[[1,2,3,4]]", "c": "true", "k": "1"}
+    if more and more[0] == "-i":
+        given.pop(more[1].partition("=")[0], None)
+    full = [word for name, value in given.items() for word in ("-i", f"{name}={value}")] if more else []
+    outcome = cli("infer", str(path), *full, *more)
+    assert outcome.code == code and said in outcome.err, outcome.err
+
+
+def test_a_copy_or_cast_is_never_made(cli, path: Path, tmp_path: Path) -> None:
+    others = "-i", "c=true", "-i", "k=1"
+    for array, want in (
+        (X.astype(np.float64), "dtype=np.float32"),
+        (np.asfortranarray(np.tile(X, (2, 1))), ""),
+    ):
+        np.save(tmp_path / "other.npy", array)
+        outcome = cli("infer", str(path), "-i", f"x=@{tmp_path / 'other.npy'}", *others)
+        assert outcome.code == 1 and f"np.ascontiguousarray(x{', ' * bool(want)}{want})" in outcome.err
+
+
+def test_one_array_goes_to_npy_and_several_do_not(cli, path: Path, tmp_path: Path) -> None:
+    given = "-i", f"x=@{tmp_path / 'x.npy'}", "-i", "c=true", "-i", "k=1"
+    outcome = cli("infer", str(path), *given, "-o", str(tmp_path / "out.npy"))
+    assert outcome.code == 2 and "several outputs" in outcome.err
+
+
+def test_graphs_and_texts_are_told_apart(cli, path: Path) -> None:
+    assert "assay infer" in cli("run", str(path), "Hello").err
+    assert "assay run" in cli("infer", "smollm2").err
