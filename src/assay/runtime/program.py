@@ -31,8 +31,8 @@ Places = dict[str, int | Dim]
 PLANS = 64
 """Bindings whose plans are kept; the one that wasn't used for longest goes."""
 LITTLE = 4 << 20
-"""Bytes that all calls read and write, below which one thread runs them: several would wait for each other for
-longer than they work.
+"""Bytes that all calls read and write, below which one thread runs them: several would wait for each other
+for longer than they work.
 """
 KEYED = 4096
 """Elements of the largest input for each of whose values a plan may be made."""
@@ -229,7 +229,6 @@ class Ready:
 
     def run(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
         """Run the tape: the wanted values, of inputs, constants and calls."""
-        found = self.stage
         made: dict[str, Array] = {name: np.empty(sizes, dtype) for name, sizes, dtype in self._fresh}
         if self.tape:
             words = self.tape.arguments
