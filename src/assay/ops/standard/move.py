@@ -280,7 +280,8 @@ def _spans(
     """Axis, first element, number and step of each slice."""
     for at, axis in enumerate(range(len(starts)) if axes is None else axes):
         step = 1 if steps is None else int(steps[at])
-        found = span(Dim.of(shape[axis]), Dim.of(starts[at]), Dim.of(ends[at]), step)  # type: ignore[arg-type]
+        start, end = Dim.of(starts[at]), Dim.of(ends[at])  # type: ignore[arg-type]
+        found = span(Dim.of(shape[axis]), start, end, step)
         if found is None or None in (found[0].constant, found[1].constant):
             raise ValueError("a slice that depends on sizes")
         yield int(axis), found[0].constant or 0, found[1].constant or 0, step

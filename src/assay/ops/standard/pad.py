@@ -97,7 +97,8 @@ def _lower_pad(site: Site, emitter: Emitter) -> None:
     assert pads is not None
     widths = _widths(pads, axes, site.rank(0))
     extents = [n + min(a, 0) + min(b, 0) for n, (a, b) in zip(site.sizes(0), widths, strict=True)]
-    steps, into = ([int(n) for n in chain.strides(size, s)] for s in (site.sizes(0), whole))  # type: ignore[arg-type]
+    each = (chain.strides(size, sizes) for sizes in (site.sizes(0), whole))
+    steps, into = ([int(n) for n in strides] for strides in each)  # type: ignore[arg-type]
     skipped = sum(max(-a, 0) * step for (a, _), step in zip(widths, steps, strict=True))
     begin = sum(max(a, 0) * step for (a, _), step in zip(widths, into, strict=True))
     out = emitter.output()
