@@ -98,8 +98,8 @@ def truncated(a: Array, b: Array) -> tuple[Array, Array]:
 def shifted(a: Array, b: Array, left: bool) -> Array:
     bits = 8 * a.dtype.itemsize
     pairs = [(int(x), int(y)) for x, y in zip(a, b, strict=True)]
-    found = [0 if y >= bits else (x << y if left else x >> y) & ((1 << bits) - 1) for x, y in pairs]
-    return np.array(found, a.dtype)
+    made = [(0 if y >= bits else x << y) if left else x >> min(y, bits) for x, y in pairs]
+    return np.array([each & ((1 << bits) - 1) for each in made], f"u{bits // 8}").view(a.dtype)
 
 
 def greatest(a: Array, b: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -141,22 +142,21 @@ class Model:
         """The plans of the last run, one after the other."""
         return self._program.stages()
 
-    def _admit(self, inputs: Mapping[str, Value]) -> None:
-        if inputs.keys() != self._types.keys():
-            missing = [name for name in self._types if name not in inputs]
-            unknown = [name for name in inputs if name not in self._types]
-            got = "; ".join(
-                ["no " + ", ".join(missing)] * bool(missing)
-                + ["unknown " + ", ".join(unknown)] * bool(unknown)
-            )
-            hint = near(unknown[0], missing) if unknown else ""
-            names = ", ".join(self._types) or "none"
-            raise ContractError(
-                "inputs missing or unknown", place=self.graph.name, want=names, got=got, hint=hint
-            )
-        symbols: dict[str, tuple[int, str]] = {}
-        for name, want in self._types.items():
-            _admit(name, inputs[name], want, symbols, f"{self.graph.name} › input {quote(name)}")
+
+def admit(types: Mapping[str, ValueType], graph: str, inputs: Mapping[str, Value]) -> None:
+    """Hold inputs against the types that a graph wants. Raises ContractError."""
+    if inputs.keys() != types.keys():
+        missing = [name for name in types if name not in inputs]
+        unknown = [name for name in inputs if name not in types]
+        parts = ["no " + ", ".join(missing)] * bool(missing) + ["unknown " + ", ".join(unknown)] * bool(
+            unknown
+        )
+        hint, names = near(unknown[0], missing) if unknown else "", ", ".join(types) or "none"
+        rule = "inputs missing or unknown"
+        raise ContractError(rule, place=graph, want=names, got="; ".join(parts), hint=hint)
+    symbols: dict[str, tuple[int, str]] = {}
+    for name, want in types.items():
+        _admit(name, inputs[name], want, symbols, f"{graph} › input {quote(name)}")
 
 
 def _admit(name: str, value: Value, want: ValueType, symbols: dict[str, tuple[int, str]], place: str) -> None:
