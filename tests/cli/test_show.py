@@ -14,6 +14,8 @@ from assay.hub.catalogue import CATALOGUE
 from assay.hub.pull import resolve
 from assay.ops import registry
 from assay.ops.page import page
+from assay.ops.standard import page as standard
+from assay.ops.standard import registry as graphs
 from houserules.sources import REPOSITORY
 
 
@@ -69,11 +71,27 @@ def test_plans_are_printed_with_their_figures(cli) -> None:
 def test_a_contract_is_its_page_and_without_a_name_a_list(cli) -> None:
     assert cli("contract", "linear").out == page(registry.get("linear"))
     lines = cli("contract").out.splitlines()
-    assert [line.split()[0] for line in lines] == [operator.name for operator in registry.all_operators()]
+    every = (*registry.all_operators(), *graphs.all_definitions())
+    assert [line.split()[0] for line in lines] == [operator.name for operator in every]
+    assert cli("contract", "Softmax").out == standard.page(graphs.find("Softmax"))
+    outcome = cli("contract", "softmx")
+    assert outcome.code == 1 and "did you mean Softmax" in outcome.err
+
+
+def test_pages_of_graphs_operators_have_their_versions_and_ways(cli) -> None:
+    text = cli("contract", "Softmax").out
+    for part in ("# Softmax\n", "`axis`", "−r … r − 1", "## Older versions", "| 11 |", "## Gradient"):
+        assert part in text
+    found = json.loads(cli("contract", "Add", "--json").out)
+    assert found["since"] == 14 and found["versions"][0]["version"] == 1
+    assert [port["name"] for port in found["inputs"]] == ["A", "B"]
+    assert found["exactness"]["kind"] == "bitwise" and "chain" in found["runs"]
+    for definition in graphs.all_definitions():
+        assert json.loads(json.dumps(standard.record(definition)))["name"] == definition.name
 
 
 def test_contracts_as_json_have_all_that_the_pages_have(cli) -> None:
-    listed = json.loads(cli("contract", "--json").out)
+    listed = json.loads(cli("contract", "--json").out)[: len(registry.all_operators())]
     for operator, entry in zip(registry.all_operators(), listed, strict=True):
         assert entry == {"name": operator.name, "summary": operator.summary}
         record = json.loads(cli("contract", operator.name, "--json").out)

@@ -1,8 +1,10 @@
 """Print an operator's contract: types, shapes, formula, order of arithmetic, kernels.
 
-assay contract
-assay contract attention
-assay contract linear > linear.md
+Operators of ONNX go by their names there, those of language models by names of their own.
+
+    assay contract
+    assay contract Softmax
+    assay contract linear > linear.md
 """
 
 from __future__ import annotations
@@ -12,9 +14,11 @@ from typing import TYPE_CHECKING
 from assay.cli import options
 from assay.cli.command import Argument, Report, Values
 from assay.cli.text import table
+from assay.errors import ContractError, near
 
 if TYPE_CHECKING:
     from assay.ops.operator import Operator, Port
+    from assay.ops.standard.definition import Definition
 
 ARGUMENTS = (Argument("operator", "an operator's name; without it, a list", "OP", nargs="?"), options.JSON)
 
@@ -22,11 +26,21 @@ ARGUMENTS = (Argument("operator", "an operator's name; without it, a list", "OP"
 def run(arguments: Values) -> Report:
     from assay.ops import registry
     from assay.ops.page import page
+    from assay.ops.standard import page as standard
+    from assay.ops.standard import registry as graphs
 
-    if arguments.operator is not None:
-        operator = registry.get(arguments.operator)
+    every: list[Operator | Definition] = [*registry.all_operators(), *graphs.all_definitions()]
+    name = arguments.operator
+    if name is not None:
+        definition = graphs.find(name)
+        if definition:
+            return Report(standard.record(definition), standard.page(definition).splitlines())
+        operator = registry.find(name)
+        if operator is None:
+            hint = near(name, [each.name for each in every])
+            raise ContractError("unknown operator", want="one of `assay contract`", got=name, hint=hint)
         return Report(_record(operator), page(operator).splitlines())
-    listed = [{"name": operator.name, "summary": operator.summary} for operator in registry.all_operators()]
+    listed = [{"name": each.name, "summary": each.summary or each.formula.strip()} for each in every]
     return Report(listed, table(([*row.values()] for row in listed), left=2))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from assay.ops.attributes import range_of
-from assay.ops.operator import Attribute, Operator, Port
+from assay.ops.operator import Attribute, Exactness, Operator, Port
 
 
 def page(operator: Operator) -> str:
@@ -20,11 +20,11 @@ def _lines(operator: Operator) -> Iterator[str]:
     for title, ports in (("Inputs", operator.inputs), ("Outputs", operator.outputs)):
         if ports:
             yield f"## {title}\n"
-            yield _table(("name", "dtype", "dimensions", ""), [_port(port, operator) for port in ports])
+            yield table(("name", "dtype", "dimensions", ""), [_port(port, operator) for port in ports])
     if operator.attributes:
         yield "## Attributes\n"
         rows = [_attribute(attribute) for attribute in operator.attributes]
-        yield _table(("name", "kind", "default", "admitted", ""), rows)
+        yield table(("name", "kind", "default", "admitted", ""), rows)
     if operator.relations:
         yield "## Relations\n"
         for relation in operator.relations:
@@ -32,13 +32,13 @@ def _lines(operator: Operator) -> Iterator[str]:
         yield ""
     yield "## Numerics\n"
     yield from (f"- {rule}" for rule in operator.numerics)
-    yield f"- Exactness: {_exactness(operator)}\n"
+    yield f"- Exactness: {exactness_of(operator.exactness)}\n"
     yield "## Gradient\n"
     yield from _gradient(operator)
     yield "\n## Kernels\n"
     yield "The first that applies is taken; all give the same bits.\n"
     kernels = [(f"`{kernel.name}`", kernel.when) for kernel in operator.kernels]
-    yield _table(("kernel", "applies"), kernels).rstrip("\n")
+    yield table(("kernel", "applies"), kernels).rstrip("\n")
 
 
 def _port(port: Port, operator: Operator) -> tuple[str, ...]:
@@ -60,8 +60,8 @@ def _attribute(attribute: Attribute) -> tuple[str, ...]:
     return f"`{attribute.name}`", attribute.kind.__name__, default, range_of(attribute), attribute.doc
 
 
-def _exactness(operator: Operator) -> str:
-    exactness = operator.exactness
+def exactness_of(exactness: Exactness) -> str:
+    """What is promised, as the end of a sentence."""
     if exactness.kind == "bitwise":
         text = "bit for bit the reference's result"
     elif exactness.kind == "ulp":
@@ -83,7 +83,8 @@ def _gradient(operator: Operator) -> Iterator[str]:
         yield "- No inputs."
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in line] for line in lines]
     return "".join(f"| {' | '.join(line)} |\n".replace("|  |", "| |") for line in cells)
