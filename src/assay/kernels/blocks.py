@@ -149,7 +149,7 @@ FORMULAS = {
     },
     I64x16: INTEGERS | {
         # All bits are the sign where so many are shifted that none is left.
-        "shift_right": lambda a, b: select((b >= 0) & (b < 64), a >> b, a >> like(a, 63)),
+        "shift_right": lambda a, b: select((b >= 0) & (b < 64), a >> b, a >> 63),
         "div": lambda a, b: divide_i64(a, b)[0],
         "mod": _remainder(divide_i64),
         "fmod": lambda a, b: divide_i64(a, b)[1],

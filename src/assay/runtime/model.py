@@ -90,7 +90,13 @@ class Model:
         self._names = dict(zip(graph.outputs, self.graph.outputs, strict=True))
         store = Store(Cpu(threads))
         self._program = Program(
-            graph, store, weights, trusted=True, off=off, progress=progress, admit=self._admit
+            graph,
+            store,
+            weights,
+            trusted=True,
+            off=off,
+            progress=progress,
+            admit=partial(admit, self._types, self.graph.name),
         )
 
     @staticmethod
