@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+import assay
 from assay.cli.dispatch import COMMANDS
 from houserules.sources import REPOSITORY
 from readme import LIST, updated
@@ -73,8 +75,17 @@ def test_the_python_example_uses_what_there_is(smollm2) -> None:
 
 def test_the_example_of_records_runs(tmp_path: Path) -> None:
     np.save(tmp_path / "train.npy", np.zeros((1024, 2)))
-    code = f"import assay\n{blocks('python')[1]}\nassert saved == loader.position and saved['epoch'] == 1"
+    code = f"import assay\n{blocks('python')[2]}\nassert saved == loader.position and saved['epoch'] == 1"
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+
+
+def test_the_example_of_graphs_runs(tmp_path: Path) -> None:
+    file = tmp_path / "example.py"
+    file.write_text(blocks("python")[1])
+    found = runpy.run_path(str(file), {"assay": assay, "np": np})
+    assert found["report"].ok
+    (output,) = found["outputs"].values()
+    assert output.shape == (2, 2)
 
 
 def test_links_lead_somewhere() -> None:

@@ -44,11 +44,12 @@ def arity(node: Node, schema: Schema) -> Iterator[Problem]:
 
 def attributes(node: Node, schema: Schema) -> Iterator[Problem]:
     """Attributes that are unknown, missing or of another kind."""
-    known = schema.attributes
+    known, inputs = schema.attributes, {port.name for port in schema.inputs}
     for key, value in node.attributes.items():
         if key not in known:
             want = ", ".join(known) or "no attributes"
-            hint = near(key, known) or f"version {schema.version} of {schema.name} hasn't got it"
+            input = f"in version {schema.version} it is an input" if key in inputs else ""
+            hint = input or near(key, known) or f"version {schema.version} of {schema.name} hasn't got it"
             yield Problem(f"unknown attribute {quote(key)}", want, _short(value), hint, -1, None)
         elif not _of_kind(value, known[key].kind):
             yield Problem(
