@@ -15,7 +15,9 @@ GUIDES = sorted((REPOSITORY / "docs" / "guides").glob("*.md"))
 
 
 @pytest.mark.parametrize("guide", GUIDES, ids=[guide.stem for guide in GUIDES])
-def test_a_guide_does_what_it_shows(cli, guide: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_guide_does_what_it_shows(
+    cli, guide: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     blocks = re.findall(r"```(python|console)\n(.*?)```", guide.read_text(), re.DOTALL)

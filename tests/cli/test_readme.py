@@ -82,7 +82,7 @@ def test_the_example_of_records_runs(tmp_path: Path) -> None:
 def test_the_example_of_graphs_runs(tmp_path: Path) -> None:
     file = tmp_path / "example.py"
     file.write_text(blocks("python")[1])
-    found = runpy.run_path(str(file), {"assay": assay, "np": np})
+    found = runpy.run_path(str(file), {"assay": assay})
     assert found["report"].ok
     (output,) = found["outputs"].values()
     assert output.shape == (2, 2)
