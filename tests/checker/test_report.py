@@ -100,7 +100,7 @@ def test_language_models_are_held_against_their_contracts_too(smollm2_path: Path
 
 
 def test_a_thousand_nodes_take_less_than_a_second() -> None:
-    """0.1 s here; the bound is for a machine that is busy."""
+    """Of the processor: 0.2 s here."""
     nodes = []
     for index in range(250):
         nodes += [
@@ -119,6 +119,6 @@ def test_a_thousand_nodes_take_less_than_a_second() -> None:
     graph = helper.make_graph(nodes, "g", *ends, weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
     analyse(from_proto(model))
-    begin = time.perf_counter()
+    begin = time.process_time()
     assert not analyse(from_proto(model)).errors
-    assert time.perf_counter() - begin < 2
+    assert time.process_time() - begin < 1
