@@ -8,7 +8,7 @@ from typing import Any
 from assay.formats.onnx_file import function
 from assay.graph.graph import Graph, Literal, Node, ValueType
 from assay.ops.standard.schema import DEFAULT, newest, spelled, split_name
-from assay.ops.standard.site import Site
+from assay.ops.standard.site import UNKNOWN, Site
 from assay.tensor.dtype import BF16, F16
 from assay.tensor.narrow import outside
 
@@ -16,7 +16,7 @@ from assay.tensor.narrow import outside
 def function_of(site: Site) -> Graph | None:
     """The function by which a node runs; None where kernels do, or a reference."""
     own = site.definition.function and site.definition.function(site)
-    if own or not site.definition.expand or site.definition.native:
+    if own or not site.definition.expand or site.definition.native or UNKNOWN in site.types:
         return own or None
     if site.definition.once_rounded and site.dtype(0) in (F16, BF16):
         return _in_float32(site)

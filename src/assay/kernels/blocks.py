@@ -126,6 +126,7 @@ FORMULAS = {
     F32x16: FLOATS | {name: single(function) for name, function in ELEMENTARY.items()} | {
         "abs": mathf.magnitude,
         "fmod": single(rounding.fmod, operands=2),
+        "mod": single(rounding.modulo, operands=2),
         "pow": single(math64.power, operands=2),
         "exp": mathf.exp,
         "tanh": mathf.tanh,
@@ -138,6 +139,7 @@ FORMULAS = {
     F64x16: FLOATS | ELEMENTARY | {
         "abs": rounding.magnitude,
         "fmod": rounding.fmod,
+        "mod": rounding.modulo,
         "pow": math64.power,
         "exp": math64.exp,
         "tanh": math64.tanh,

@@ -134,6 +134,8 @@ class Emitter:
         once = all(name in self.fixed for name in sources)
         if once:
             self.fixed.update(targets)
+        else:
+            self.fixed.difference_update(targets)
         self.calls.append(Call(kernel, words, sources, targets, scratch, once))
 
 

@@ -240,16 +240,10 @@ pointwise(
 )  # fmt: skip
 
 
-def _mod_rule(site: Site) -> Sequence[Made]:
-    if site.dtype(0).kind == "float":
-        site.require(site["fmod"] == 1, "floats need fmod", want="fmod = 1", got=site["fmod"])
-    return stretched(site)
-
-
 pointwise(
     "Mod", lambda site: one("fmod" if site["fmod"] else "mod", site),
     "C = A mod B with the sign of B, or with fmod that of A",
-    lambda A, B, fmod: np.fmod(A, B) if fmod else np.mod(A, B), rule=_mod_rule, ranges={"fmod": FLAG},
+    lambda A, B, fmod: np.fmod(A, B) if fmod else np.mod(A, B), ranges={"fmod": FLAG},
 )  # fmt: skip
 
 
