@@ -244,7 +244,7 @@ class Ready:
             value: Value = made.get(base)
             if value is None:
                 value = inputs[base] if base in inputs else self.constants[base]
-            if isinstance(value, np.ndarray):
+            if isinstance(value, np.ndarray) and not kind.element:
                 value = value if value.dtype == numpy_of(kind.dtype) else outside(value, kind.dtype)
                 value = value if kind.sizes in (None, value.shape) else value.reshape(kind.sizes)
             values[name] = value

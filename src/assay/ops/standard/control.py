@@ -9,24 +9,36 @@ import numpy as np
 
 from assay.graph.dim import Dim
 from assay.graph.graph import ValueType
+from assay.ops.standard.move import single
 from assay.ops.standard.registry import define
 from assay.ops.standard.site import UNKNOWN, UNRANKED, Array, Made, Site
-from assay.tensor.dtype import BOOL, I64
+from assay.tensor.dtype import BOOL, I64, OPTIONAL
 from assay.tensor.narrow import numpy_of
 
 Run = Callable[[Sequence[object]], list[object]]
 
 
-def common(left: ValueType | None, right: ValueType | None) -> ValueType:
-    """What two types have in common; sizes that differ are left open."""
+def common(site: Site, left: ValueType | None, right: ValueType | None, label: str) -> ValueType:
+    """What two types have in common; sizes that differ are left open, and named by `label`."""
+    if left and right and left.dtype is OPTIONAL and left.element == right:
+        return left
     if left is None or right is None or left.dtype != right.dtype:
         return UNKNOWN
     if left.element and right.element:
-        return replace(left, element=common(left.element, right.element))
+        return replace(left, element=common(site, left.element, right.element, label))
     if len(left.shape) != len(right.shape):
         return replace(left, shape=UNRANKED)
     pairs = enumerate(zip(left.shape, right.shape, strict=True))
-    return replace(left, shape=tuple(a if a == b else Dim.of(f"_either_{axis}") for axis, (a, b) in pairs))
+    shape = tuple(a if a == b else site.unknown(f"{label}_{axis}") for axis, (a, b) in pairs)
+    return replace(left, shape=shape)
+
+
+def differ(left: ValueType | None, right: ValueType | None) -> bool:
+    """Whether two types are known to be of different elements."""
+    if left is None or right is None or UNKNOWN in (left, right) or left.dtype is OPTIONAL:
+        return False
+    both = left.element and right.element
+    return left.dtype != right.dtype or bool(both and differ(left.element, right.element))
 
 
 def _if(site: Site) -> Sequence[Made]:
@@ -36,9 +48,9 @@ def _if(site: Site) -> Sequence[Made]:
     for key, made in (("then_branch", one), ("else_branch", other)):
         site.require(len(made) == count, f"outputs of {key}", want=f"{count}", got=len(made))
     for a, b in zip(one, other, strict=False):
-        if a and b and UNKNOWN not in (a, b) and a.dtype != b.dtype:
-            site.refuse("types of the branches differ", want=f"{a}, of then_branch", got=b)
-    return [common(a, b) for a, b in zip(one, other, strict=False)]
+        site.require(not differ(a, b), "types of the branches differ", want=f"{a}, of then_branch", got=b)
+    pairs = enumerate(zip(one, other, strict=False))
+    return [common(site, a, b, f"either_{number}") for number, (a, b) in pairs]
 
 
 def _run_if(cond: Array, bodies: Mapping[str, Run], **attributes: object) -> tuple[object, ...]:
@@ -53,39 +65,66 @@ define(
 )  # fmt: skip
 
 
-def _loop(site: Site) -> Sequence[Made]:
-    carried = [site.types[index] for index in range(2, len(site.types))]
-    body = site.body("body")
-    count = len(carried)
-    want = f"{count + 2}: iteration, condition, {count} carried"
-    site.require(len(body.inputs) == count + 2, "inputs of body", want=want, got=len(body.inputs))
-    scans = len(site.node.outputs) - count
-    want = f"{len(site.node.outputs) + 1}: condition, {count} carried, {scans} collected"
-    site.require(
-        len(body.outputs) == len(site.node.outputs) + 1, "outputs of body", want=want, got=len(body.outputs)
-    )
-    if site.problems:
-        return []
-    kinds: list[ValueType | None] = list(carried)
+Types = Sequence[ValueType | None]
+
+
+def arity(site: Site, inputs: int, outputs: int, what: str) -> bool:
+    """Hold the body to its numbers of inputs and outputs."""
+    for name, given, want in (
+        ("inputs", site.body("body").inputs, inputs), ("outputs", site.body("body").outputs, outputs),
+    ):  # fmt: skip
+        site.require(len(given) == want, f"{name} of body", want=f"{want}: {what}", got=len(given))
+    return not site.problems
+
+
+def _settled(site: Site, front: Types, carried: Types, back: Types = ()) -> tuple[Types, Types]:
+    """The types of carried values that hold in every iteration, and those that the body makes of them."""
+    kinds, skipped, made = list(carried), 1 if front else 0, ()  # type: tuple[Types, int, Types]
     for _ in range(3):
-        made = site.infer_body("body", [ValueType.of(I64), ValueType.of(BOOL), *kinds])
-        for before, after in zip(kinds, made[1 : count + 1], strict=True):
-            if before and after and UNKNOWN not in (before, after) and before.dtype != after.dtype:
-                site.refuse("a carried value changes its type", want=str(before), got=after)
-                return []
-        again: list[ValueType | None] = [
-            common(before, after) for before, after in zip(kinds, made[1 : count + 1], strict=True)
+        made = site.infer_body("body", [*front, *kinds, *back])[skipped:]
+        again = [
+            common(site, before, after, f"carried_{number}")
+            for number, (before, after) in enumerate(zip(kinds, made, strict=False))
         ]
-        if again == kinds:
+        for before, after in zip(kinds, made, strict=False):
+            same = not differ(before, after)
+            site.require(same, "a carried value changes its type", want=str(before), got=after)
+        if again == kinds or site.problems:
             break
         kinds = again
-    collected = [
-        replace(kind, shape=(site.unknown("trips"), *kind.shape))
-        if kind and kind.ranked and not kind.element
-        else None
-        for kind in made[count + 1 :]
-    ]
-    return [*kinds, *collected]
+    last = [before if before and after and before.dtype == after.dtype else UNKNOWN
+            for before, after in zip(kinds, made, strict=False)]  # fmt: skip
+    return last, made[len(kinds) :]
+
+
+def _collected(site: Site, made: Types, count: Dim, axes: Sequence[int] = ()) -> list[ValueType | None]:
+    """The types of what iterations make, behind each other along a new axis, by default the first."""
+    found: list[ValueType | None] = []
+    for number, kind in enumerate(made):
+        if kind is None or kind.element or not kind.ranked:
+            site.require(
+                kind is None or not kind.element, "a collected value is no tensor", want="a tensor", got=kind
+            )
+            found.append(kind)
+            continue
+        axis, rank = axes[number] if axes else 0, len(kind.shape) + 1
+        if site.require(-rank <= axis < rank, "attribute scan_output_axes out of range",
+                        want=f"{-rank} to {rank - 1}, for {kind}", got=axis):  # fmt: skip
+            axis %= rank
+            found.append(replace(kind, shape=(*kind.shape[:axis], count, *kind.shape[axis:])))
+    return found
+
+
+def _loop(site: Site) -> Sequence[Made]:
+    carried = site.types[2:]
+    for index in (0, 1):
+        if site.has(index):
+            single(site, index)
+    what = "condition, carried, collected; and iteration, condition, carried for inputs"
+    if not arity(site, len(carried) + 2, len(site.node.outputs) + 1, what):
+        return []
+    kinds, made = _settled(site, [ValueType.of(I64), ValueType.of(BOOL)], carried)
+    return [*kinds, *_collected(site, made, site.unknown("trips"))]
 
 
 MOST_TRIPS = 1 << 31
@@ -116,16 +155,96 @@ def _run_loop(
     return (*values, *(stacked(column, kind) for column, kind in zip(columns, kinds, strict=True)))
 
 
-def stacked(column: Sequence[object], kind: ValueType | None) -> Array:
-    """What iterations collected, in front of each other; of none, an array of none."""
+def stacked(column: Sequence[object], kind: ValueType | None, axis: int = 0) -> Array:
+    """What iterations collected, behind each other; of none, an array of none."""
     if column:
-        return np.stack([np.asarray(each) for each in column])
+        return np.stack([np.asarray(each) for each in column], axis)
     assert kind is not None
-    return np.empty((0, *(dim.constant or 0 for dim in kind.shape[1:])), numpy_of(kind.dtype))
+    sizes = [dim.constant or 0 for dim in kind.shape] if kind.ranked else [0]
+    sizes[axis] = 0
+    return np.empty(sizes, numpy_of(kind.dtype))
 
 
 define(
     "Loop", _loop, formula="repeat body(i, cond, v) while i < M and cond",
     shapes="Carried values keep theirs; collected ones get the number of iterations in front.",
     reference=_run_loop, unranked=True, informed=True,
+)  # fmt: skip
+
+
+def _listed(site: Site, key: str, count: int, admitted: Sequence[int] = ()) -> tuple[int, ...]:
+    """An attribute with a number for each of several values, by default 0."""
+    found = site.integers(key) or (0,) * count
+    site.require(
+        len(found) == count, f"attribute {key}: number of elements", want=f"{count}", got=list(found)
+    )
+    good = not admitted or set(found) <= set(admitted)
+    site.require(good, f"attribute {key} out of range", want=f"of {list(admitted)}", got=list(found))
+    return found
+
+
+def _scan(site: Site) -> Sequence[Made]:
+    many = site.integer("num_scan_inputs")
+    states, outputs = len(site.types) - many, len(site.node.outputs)
+    want = f"1 to {len(site.types)}, the inputs"
+    if not site.require(
+        many >= 1 and states >= 0, "attribute num_scan_inputs out of range", want=want, got=many
+    ):
+        return []
+    collected = outputs - states
+    site.require(collected >= 0, "number of outputs", want=f"{states} or more, the states", got=outputs)
+    axes = _listed(site, "scan_input_axes", many)
+    into = _listed(site, "scan_output_axes", max(collected, 0))
+    _listed(site, "scan_input_directions", many, (0, 1))
+    _listed(site, "scan_output_directions", max(collected, 0), (0, 1))
+    if site.problems or not arity(
+        site, len(site.types), outputs, "states, then what is scanned or collected"
+    ):
+        return []
+    rows: list[ValueType | None] = []
+    trips: Dim | None = None
+    for index, axis in enumerate(axes, start=states):
+        kind = site.type(index)
+        if not kind.ranked:
+            rows.append(replace(kind, shape=UNRANKED))
+            continue
+        rank = len(kind.shape)
+        want = f"{-rank} to {rank - 1}, for {kind}"
+        if not site.require(
+            -rank <= axis < rank, "attribute scan_input_axes out of range", want=want, got=axis
+        ):
+            return []
+        count = kind.shape[axis]
+        trips = count if trips is None else site.agree(trips, count, "numbers of elements to scan", index)
+        rows.append(replace(kind, shape=tuple(dim for at, dim in enumerate(kind.shape) if at != axis % rank)))
+    kinds, made = _settled(site, (), site.types[:states], rows)
+    return [*kinds, *_collected(site, made, trips or site.unknown("trips"), into)]
+
+
+def _run_scan(
+    *values: object, num_scan_inputs: int, bodies: Mapping[str, Run], site: Site, **attributes: object
+) -> tuple[object, ...]:
+    states, collected = len(values) - num_scan_inputs, len(site.node.outputs) - len(values) + num_scan_inputs
+    axes, backwards = (_listed(site, f"scan_input_{key}", num_scan_inputs) for key in ("axes", "directions"))
+    into, prepended = (_listed(site, f"scan_output_{key}", collected) for key in ("axes", "directions"))
+    carried = list(values[:states])
+    scanned = [np.moveaxis(np.asarray(x), axis, 0) for x, axis in zip(values[states:], axes, strict=True)]
+    if len({len(each) for each in scanned}) > 1:
+        raise ValueError(f"other numbers of elements to scan: {[len(each) for each in scanned]}")
+    rows: list[list[object]] = []
+    for trip in range(len(scanned[0])):
+        row = [x[-1 - trip if back else trip] for x, back in zip(scanned, backwards, strict=True)]
+        found = bodies["body"]([*carried, *(np.array(each, order="C") for each in row)])
+        carried = found[:states]
+        rows.append(found[states:])
+    columns: list[Sequence[object]] = list(zip(*rows, strict=True)) if rows else [()] * collected
+    columns = [column[::-1] if back else column for column, back in zip(columns, prepended, strict=True)]
+    kinds = site.outputs[states:]
+    return (*carried, *(stacked(*each) for each in zip(columns, kinds, into, strict=True)))
+
+
+define(
+    "Scan", _scan, formula="for t: states, row = body(states, scan inputs at t); scan outputs = the rows",
+    shapes="States keep theirs; rows get the number of iterations along their axis, by default the first.",
+    reference=_run_scan, unranked=True, informed=True,
 )  # fmt: skip

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from assay.errors import ContractError, near
 from assay.graph.dim import Dim
 from assay.graph.graph import AttributeValue, Graph, Node
+from assay.ops.standard.schema import DEFAULT, newest
 from assay.tensor.dtype import I64, DType
 
 
@@ -457,7 +458,7 @@ def scan_batch(node: Node, new: Draft) -> list[Node]:
         widths = new("Concat", zero, rest, axis=0)
         done[states:] = [new("Pad", name, widths, "", zero) for name in done[states:]]
     own = (*names, length) if length else tuple(names)
-    body = Graph(node.name, own, (), (), tuple(new.nodes), tuple(done), {})
+    body = Graph(node.name, own, (), (), tuple(new.nodes), tuple(done), {}, {DEFAULT: newest(DEFAULT)})
     outer = replace(node, inputs=(*values, lengths) if length else tuple(values))
     return [replace(outer, attributes={"body": body, "num_scan_inputs": len(own)})]
 
