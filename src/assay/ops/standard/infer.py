@@ -337,7 +337,8 @@ class Inference:
         given = {name: kind for name, kind in zip(body.inputs, types, strict=False) if kind}
         self._note((node.line, attribute), tuple(types))
         inner = Inference(body, given, {}, self).run()
-        self.errors += inner.errors
+        told = {(error.place, error.rule) for error in self.errors}  # a loop's body is gone through again
+        self.errors += [error for error in inner.errors if (error.place, error.rule) not in told]
         return tuple(inner.known(name) for name in body.outputs)
 
     def _function(self, node: Node, function: Graph) -> None:
