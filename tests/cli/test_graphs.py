@@ -152,6 +152,28 @@ def test_one_array_goes_to_npy_and_several_do_not(cli, path: Path, tmp_path: Pat
     assert outcome.code == 2 and "several outputs" in outcome.err
 
 
+def test_one_node_alone(cli, path: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "h.npy", X)
+    for given in (["-i", f"x=@{tmp_path / 'x.npy'}"], ["-i", f"h=@{tmp_path / 'h.npy'}"]):
+        sums = [
+            json.loads(
+                cli("infer", str(path), "--node", node, *given, "-i", "c=false", "--on", on, "--json").out
+            )
+            for node in ("i", "r")
+            for on in ("kernel", "kernel" if node == "i" else "reference")
+        ]
+        assert sums[0] == sums[1] and sums[2] == sums[3]
+        assert [row[0]["name"] for row in sums] == ["b", "b", "y", "y"]
+        factor = 2 if "x=" in given[1] else 1
+        assert (sums[0][0]["max"], sums[2][0]["max"]) == (4 * factor, 4 * factor)
+    assert "no such node" in cli("infer", str(path), "--node", "rr").err
+    assert "values missing" in cli("infer", str(path), "--node", "r").err
+    assert (
+        "a node that runs graphs"
+        in cli("infer", str(path), "--node", "i", "--on", "reference", "-i", "c=true", *given).err
+    )
+
+
 def test_graphs_and_texts_are_told_apart(cli, path: Path) -> None:
     assert "assay infer" in cli("run", str(path), "Hello").err
     assert "assay run" in cli("infer", "smollm2").err

@@ -1,10 +1,12 @@
 """Run an ONNX graph once: arrays from files in, a table of the outputs, or a file of them, out.
 
 Arrays are taken as they are: one of another dtype is refused, and the error says what makes it fit. A number,
-or a list in brackets, becomes an array of the input's dtype.
+or a list in brackets, becomes an array of the input's dtype. With --node one node is run alone: -i may then
+be any value of the graph, and --on reference runs Python code that a debugger can step through.
 
     assay infer model.onnx -i x=@x.npy -o out.npz
     assay infer model.onnx -i x=@arrays.npz -i rate=16000 --json
+    assay infer model.onnx --node /fc1/Gemm -i x=@x.npy --on reference
 """
 
 from __future__ import annotations
@@ -25,10 +27,11 @@ from assay.cli.text import table
 from assay.errors import RequestError, near, within
 
 if TYPE_CHECKING:
-    from assay.runtime.model import TensorSpec
+    from assay.runtime.model import Model, TensorSpec
 
 Array = NDArray[Any]
 SUFFIXES = (".npz", ".npy")
+WAYS = ("kernel", "reference")
 FIGURES = ("min", "max", "mean")
 COLUMNS = ("name", "dtype", "shape", *FIGURES)
 
@@ -43,6 +46,8 @@ ARGUMENTS = (
     options.MODEL,
     Argument("-i", "an input", "NAME=@FILE|VALUE", options.named(str), repeated=True),
     Argument("-o", "write the outputs: all of them, or the only one to .npy", "FILE", _out),
+    Argument("--node", "run this node alone, on values of its inputs or of those that lead to them", "NAME"),
+    Argument("--on", "how a node is run alone", "kernel|reference", options.one_of(WAYS), "kernel"),
     options.THREADS,
     options.JSON,
 )
@@ -55,9 +60,12 @@ def run(arguments: Values) -> Report:
         given = dict[str, object]()
         for name, text in arguments.i or ():
             with within(f"-i {name}"):
-                _refuse_strange(name, specs, given)
-                given[name] = _array(name, text, specs[name].dtype)
-        outputs = model.run(given)
+                if not (arguments.node and text.startswith("@")):
+                    _refuse_strange(name, specs)
+                if name in given:
+                    raise RequestError("an input given twice", want="each once", got=name)
+                given[name] = _array(name, text, specs[name].dtype if name in specs else "")
+        outputs = _outputs(model, given, arguments)
     if arguments.o:
         _write(arguments.o, outputs)
     rows = [_summary(name, value) for name, value in outputs.items()]
@@ -65,12 +73,18 @@ def run(arguments: Values) -> Report:
     return Report(rows, table([COLUMNS, *cells], left=3))
 
 
-def _refuse_strange(name: str, specs: Mapping[str, TensorSpec], given: Mapping[str, object]) -> None:
+def _outputs(model: Model, given: Mapping[str, object], arguments: Values) -> dict[str, object]:
+    from assay.audit.alone import run_alone
+
+    if arguments.node is None:
+        return model.run(given)
+    return run_alone(model, arguments.node, given, arguments.on)
+
+
+def _refuse_strange(name: str, specs: Mapping[str, TensorSpec]) -> None:
     if name not in specs:
         want = ", ".join(specs) or "no inputs"
         raise RequestError("no such input", want=want, got=name, hint=near(name, specs))
-    if name in given:
-        raise RequestError("an input given twice", want="each once", got=name)
 
 
 def _array(name: str, text: str, dtype: str) -> Array:

@@ -89,7 +89,7 @@ class Model:
         self._types = {name: graph.types[name] for name in graph.inputs}
         self._names = dict(zip(graph.outputs, self.graph.outputs, strict=True))
         store = Store(Cpu(threads))
-        self._program = Program(
+        self.program = Program(
             graph,
             store,
             weights,
@@ -110,13 +110,13 @@ class Model:
 
         Raises ContractError for inputs that are missing, unknown or don't fit.
         """
-        found = self._program.run(inputs)
+        found = self.program.run(inputs)
         return {self._names[name]: value for name, value in found.items()}
 
     def profile(self, inputs: Mapping[str, Value], repeats: int = 5) -> list[Spent[tuple[str, str]]]:
         """Where a run's time goes: by operators and kernel, the longest first. Host steps aren't in it."""
         self.run(inputs)
-        return self._program.profile(inputs, repeats)
+        return self.program.profile(inputs, repeats)
 
     def __enter__(self) -> Self:
         return self
@@ -126,7 +126,7 @@ class Model:
 
     def close(self) -> None:
         """Let the team's threads go. A run that comes later starts them again."""
-        self._program.store.device.close()
+        self.program.store.device.close()
 
     def preheat(self, example: Mapping[str, Value] | None = None) -> None:
         """Compile all kernels and touch all weights before the first request: `optimize_for_batch(1)`."""
@@ -146,7 +146,7 @@ class Model:
 
     def stages(self) -> Iterator[Ready]:
         """The plans of the last run, one after the other."""
-        return self._program.stages()
+        return self.program.stages()
 
 
 def admit(types: Mapping[str, ValueType], graph: str, inputs: Mapping[str, Value]) -> None:
