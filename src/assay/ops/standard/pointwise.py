@@ -63,7 +63,8 @@ def one(stem: str, site: Site) -> Links:
 def folded(stem: str, site: Site) -> Links:
     """The block function over any number of inputs, two at a time."""
     first, *others = operands(site)
-    return links(site, *[(stem, [each]) for each in others or [first]])
+    alone = [("max", [first])]  # of one with itself: that one
+    return links(site, *([(stem, [each]) for each in others] or alone))
 
 
 def pointwise(
