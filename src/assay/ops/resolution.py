@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from assay.errors import ContractError
 from assay.graph.graph import AttributeValue, Node, ValueType
-from assay.graph.text import quote
+from assay.graph.text import KEYWORDS, quote
 from assay.ops import registry
 from assay.ops.attributes import fill
 from assay.ops.operator import Operator, Port, Site
@@ -28,7 +28,11 @@ def resolve(node: Node, types: Mapping[str, ValueType]) -> Site:
 
 
 def place_of(node: Node) -> str:
-    """`node "blk.0.attn_q" (linear)`; a node without a name goes by its first output."""
+    """`node "blk.0.attn_q" (linear)`; a node without a name goes by its first output. What stands for a line
+    that is no node goes by its word: `input x`.
+    """
+    if node.op in KEYWORDS:
+        return f"{node.op} {quote(next(iter((*node.inputs, *node.outputs)), ''))}"
     name = node.name or next(iter(node.outputs), "")
     return f"node {json.dumps(name)} ({quote(node.op)})"
 

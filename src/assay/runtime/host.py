@@ -10,8 +10,8 @@ import numpy as np
 
 from assay.errors import ContractError
 from assay.graph.graph import AttributeValue, Literal, ValueType
+from assay.ops.resolution import place_of
 from assay.ops.standard.definition import outputs_of
-from assay.ops.standard.infer import place_of
 from assay.ops.standard.schema import DEFAULT, newest, split_name
 from assay.ops.standard.site import Site
 from assay.tensor.dtype import OPTIONAL, SEQUENCE

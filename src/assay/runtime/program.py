@@ -17,7 +17,8 @@ from assay.graph.dim import Dim
 from assay.graph.graph import Graph
 from assay.kernels.cache import Progress, addresses
 from assay.ops.operator import Address
-from assay.ops.standard.infer import Inference, place_of
+from assay.ops.resolution import place_of
+from assay.ops.standard.infer import Inference
 from assay.ops.standard.site import Site
 from assay.runtime.cpu import Cpu
 from assay.runtime.host import Value, run_node, type_of

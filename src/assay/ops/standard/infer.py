@@ -7,28 +7,24 @@ inputs that shapes depend on, it is what a plan is made of.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
-from math import prod
-
-import numpy as np
 
 from assay.errors import AssayError, Violation, near
 from assay.graph.dim import Dim
-from assay.graph.graph import AttributeValue, Graph, Literal, Node, Reference, ValueType
+from assay.graph.graph import Graph, Node, ValueType
 from assay.graph.text import quote
+from assay.ops.resolution import place_of
 from assay.ops.standard import contract, registry, schema, versions
-from assay.ops.standard.definition import Definition, outputs_of
+from assay.ops.standard.known import FOLDED, constant_of, folded, symbolic
+from assay.ops.standard.names import bound, inner_names
 from assay.ops.standard.older import REWRITES
+from assay.ops.standard.rewriting import Rewriting
 from assay.ops.standard.schema import Schema
-from assay.ops.standard.site import Array, Made, Problem, Shape, Site
-from assay.tensor.dtype import DType
+from assay.ops.standard.site import Array, Made, Problem, Site
 from assay.tensor.narrow import dtype_of
 
-FOLDED = 1 << 16
-"""The most elements of a value that is computed while types are inferred."""
 DEEPEST = 32
 """Functions and graphs inside each other."""
 
@@ -189,7 +185,7 @@ class Inference:
             attributes={**node.attributes, **{key: self._body_here(body) for key, body in node.bodies}},
         )
         try:
-            nodes = versions.upgrade(renamed, written.version, _Context(self))
+            nodes = versions.upgrade(renamed, written.version, Rewriting(self))
         except AssayError as error:
             hint = error.hint or f"assay contract {node.op}"
             self._tell(node, error.rule, error.want, error.got, hint)
@@ -264,7 +260,7 @@ class Inference:
         return site.definition.rule(site)
 
     def _define(self, site: Site) -> None:
-        self._fold(site)
+        site.made = site.made or folded(site)
         self.sites.append(site)
         for index, (name, kind) in enumerate(zip(site.node.outputs, site.outputs, strict=False)):
             if name:
@@ -273,29 +269,12 @@ class Inference:
                 if index in site.made:
                     self.values[name] = site.made[index]
 
-    def _fold(self, site: Site) -> None:
-        """The outputs' values, where all inputs are known and NumPy's way is exact."""
-        definition = site.definition
-        whole = [kind.sizes if kind else None for kind in site.outputs]
-        known = all(site.peek(index) is not None for index in range(len(site.types)) if site.has(index))
-        exact = definition.reference and definition.exactness.kind == "bitwise" and not definition.informed
-        if site.made or not (known and exact) or None in whole or not site.types:
-            return
-        if sum(prod(sizes) for sizes in whole if sizes is not None) > FOLDED:
-            return
-        symbolic = any(value is not None and _symbolic(value) for value in site.values)
-        if symbolic and not definition.sizes:
-            return
-        found = compute(definition, site.values, site.attributes)
-        if found is not None:
-            site.made = dict(enumerate(found[: len(site.node.outputs)]))
-
     # Graphs in nodes
 
     def _branch(self, node: Node) -> Graph | None:
         """The branch that an If is known to take."""
         condition = self.values.get(node.inputs[0]) if node.op == "If" and node.inputs else None
-        if condition is None or condition.size != 1 or _symbolic(condition):
+        if condition is None or condition.size != 1 or symbolic(condition):
             return None
         body = node.attributes["then_branch" if condition.reshape(-1)[0] else "else_branch"]
         return body if isinstance(body, Graph) else None
@@ -309,7 +288,7 @@ class Inference:
     def _inline(self, node: Node, body: Graph) -> None:
         """A body's nodes in place of the node, whose outputs then are the body's."""
         before = self._scope()
-        self.names = {**self.names, **_inner_names(body, node.outputs)}
+        self.names = {**self.names, **inner_names(body, node.outputs)}
         self.opsets, self.trusted, self.scoped, self._made = body.opsets or self.opsets, False, False, {}
         self._nodes(body, body.nodes)
         results = list(map(self._own, body.outputs))
@@ -360,19 +339,19 @@ class Inference:
             self._tell(node, f"unknown attribute {quote(key)}", want, key, hint)
         given = {key: value for key, value in function.parameters.items() if value is not None}
         given |= node.attributes
-        bound = _bound(function.nodes, given)
+        nodes = bound(function.nodes, given)
         before = self._scope()
         names, opsets, depth = before[:3]
         inputs = (*node.inputs, *[""] * (len(function.inputs) - len(node.inputs)))
         outputs = tuple(map(self._own, node.outputs))
-        self.names = _inner_names(function, outputs)
+        self.names = inner_names(function, outputs)
         self.names |= {
             formal: names.get(actual, actual) for formal, actual in zip(function.inputs, inputs, strict=True)
         }
         self.opsets, self.depth = function.opsets or opsets, depth + 1
         self.trusted, self.scoped, self._made = False, True, {}
         self._note(function.name, tuple(map(self.known, function.inputs)))
-        self._nodes(function, bound)
+        self._nodes(function, nodes)
         results = list(map(self._own, function.outputs))
         self.names, self.opsets, self.depth, self.trusted, self.scoped, self._made = before
         self._copies(results, replace(node, outputs=outputs))
@@ -492,110 +471,3 @@ class Inference:
             ]
             name = same[0] if same else ""
         return tuple(steps)
-
-
-class _Context:
-    """What rewriting may ask of the walk; see versions.Context."""
-
-    def __init__(self, inference: Inference) -> None:
-        self._inference = inference
-
-    def constant(self, array: Array) -> str:
-        return self._inference.constant(self.fresh("constant"), array)
-
-    def fresh(self, stem: str) -> str:
-        number = len(self._inference.types)
-        while f"{stem}'{number}" in self._inference.types:
-            number += 1
-        name = f"{stem}'{number}"
-        self._inference.types[name] = None
-        return name
-
-    def shape(self, name: str) -> Shape | None:
-        kind = self._inference.types.get(name)
-        return kind.shape if kind and kind.ranked else None
-
-    def rank(self, name: str) -> int | None:
-        shape = self.shape(name)
-        return None if shape is None else len(shape)
-
-    def dtype(self, name: str) -> DType:
-        kind = self._inference.types[name]
-        assert kind is not None
-        return kind.dtype
-
-    def value(self, name: str) -> Array | None:
-        return self._inference.values.get(name)
-
-
-def compute(
-    definition: Definition, values: Sequence[Array | None], attributes: Mapping[str, AttributeValue]
-) -> tuple[Array, ...] | None:
-    """What the reference makes of known values; None where it can't say, for symbols."""
-    assert definition.reference
-    try:
-        with np.errstate(all="ignore"):
-            found = outputs_of(definition.reference(*definition.given_to_reference(values), **attributes))
-            return tuple(np.asarray(each) for each in found)
-    except (ValueError, TypeError, ArithmeticError, IndexError):
-        return None
-
-
-def place_of(node: Node) -> str:
-    """`node "layer/add" (Add)`; a node without a name goes by its first output, an input by its own."""
-    if node.op in ("input", "weight", "output", "opset"):
-        return f"{node.op} {quote(next(iter((*node.inputs, *node.outputs)), ''))}"
-    return f"node {json.dumps(node.name or next(iter(node.outputs), ''))} ({node.op})"
-
-
-def constant_of(node: Node) -> Array:
-    """The value of a Constant node."""
-    for key, value in node.attributes.items():
-        if isinstance(value, Literal):
-            from assay.tensor.narrow import outside
-
-            return outside(value.array(), value.dtype)
-        kind = {"f": np.float32, "i": np.int64, "s": object}[key.removeprefix("value_")[0]]
-        return np.array(value, kind)
-    raise ValueError("a Constant without a value")
-
-
-def _symbolic(value: Array) -> bool:
-    return value.dtype == object and any(isinstance(each, Dim) for each in value.flat)
-
-
-def _own_names(graph: Graph) -> list[str]:
-    made = (name for node in graph.nodes for name in node.outputs)
-    return list(dict.fromkeys([*(name for _, name in graph.sources()), *filter(None, made)]))
-
-
-def _inner_names(body: Graph, outputs: Sequence[str]) -> dict[str, str]:
-    """Names for a body's values among others: those of the outputs for what it makes of them."""
-    names = {name: f"{next(filter(None, outputs), '')}/{name}" for name in _own_names(body)}
-    made = {name for node in body.nodes for name in node.outputs}
-    for inner, outer in zip(body.outputs, outputs, strict=False):
-        if outer and inner in made:
-            names[inner] = outer
-            made.remove(inner)
-    return names
-
-
-def _bound(nodes: Sequence[Node], given: Mapping[str, AttributeValue]) -> tuple[Node, ...]:
-    """A function's nodes with its attributes' values in place of their names."""
-
-    def value(each: AttributeValue) -> AttributeValue | None:
-        if isinstance(each, Reference):
-            return given.get(each.name)
-        if isinstance(each, Graph):
-            return replace(each, nodes=_bound(each.nodes, given))
-        return each
-
-    return tuple(
-        replace(
-            node,
-            attributes={
-                key: found for key, each in node.attributes.items() if (found := value(each)) is not None
-            },
-        )
-        for node in nodes
-    )
