@@ -150,8 +150,10 @@ def _compared(ours: Callable[[], object], theirs: Callable[[], object], repeats:
 
 
 def _profile(model: Model, inputs: Mapping[str, Array]) -> list[dict[str, object]]:
+    """Of each kind of call also the share of this machine's limit: of operations, or of the caches' bytes."""
+    limits = machine.limits(model.program.store.device)
     spent = model.profile(inputs)
-    total = sum(each.seconds for each in spent) or 1.0
+    total = sum(each.seconds for each, _, _ in spent) or 1.0
     return [
         {
             "operators": each.kind[0][:60],
@@ -159,6 +161,7 @@ def _profile(model: Model, inputs: Mapping[str, Array]) -> list[dict[str, object
             "calls": each.launches,
             "ms": round(1e3 * each.seconds, 4),
             "share": round(each.seconds / total, 3),
+            "of_limit": round(max(done / limits.float32, moved / limits.cache) / each.seconds, 3),
         }
-        for each in spent[:20]
+        for each, done, moved in spent[:20]
     ]

@@ -113,8 +113,12 @@ class Model:
         found = self.program.run(inputs)
         return {self._names[name]: value for name, value in found.items()}
 
-    def profile(self, inputs: Mapping[str, Value], repeats: int = 5) -> list[Spent[tuple[str, str]]]:
-        """Where a run's time goes: by operators and kernel, the longest first. Host steps aren't in it."""
+    def profile(
+        self, inputs: Mapping[str, Value], repeats: int = 5
+    ) -> list[tuple[Spent[tuple[str, str]], int, int]]:
+        """Where a run's time goes: by operators and kernel, the longest first; with each its operations in
+        products, and bytes. Host steps aren't in it.
+        """
         self.run(inputs)
         return self.program.profile(inputs, repeats)
 

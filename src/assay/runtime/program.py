@@ -6,6 +6,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from assay.graph.graph import Graph
 from assay.kernels.cache import Progress, addresses
 from assay.ops.operator import Address
 from assay.ops.resolution import place_of
+from assay.ops.standard.emit import Call
 from assay.ops.standard.infer import Inference
 from assay.ops.standard.site import Site
 from assay.runtime.cpu import Cpu
@@ -109,8 +111,12 @@ class Program:
             values |= dict(zip(ready.outputs, found.values(), strict=True))
         return {name: values[own] for name, own in zip(self.graph.outputs, ready.outputs, strict=True)}
 
-    def profile(self, inputs: Mapping[str, Value], repeats: int) -> list[Spent[tuple[str, str]]]:
-        """The calls of the first tape that runs these inputs, by operators and kernel."""
+    def profile(
+        self, inputs: Mapping[str, Value], repeats: int
+    ) -> list[tuple[Spent[tuple[str, str]], int, int]]:
+        """The calls of the first tape that runs these inputs, by operators and kernel; with each kind its
+        multiplications and additions in products, and the bytes that it reads and writes.
+        """
         ready = self.prepare(inputs)
         if ready.tape is None:
             return []
@@ -121,7 +127,14 @@ class Program:
         ]
         found = timed(ready.tape, kinds, self.store.device.team, repeats)
         del values  # the tape wrote into them
-        return found
+        work = dict.fromkeys(kinds, (0, 0))
+        counted = set[int]()
+        for kind, call, sites in zip(kinds, ready.stage.calls, ready.stage.launched, strict=True):
+            new = sum(operations(site) for site in sites if id(site) not in counted)
+            counted.update(map(id, sites))
+            done, moved = work[kind]
+            work[kind] = done + new, moved + touched(ready.stage, [call])
+        return [(each, *work[each.kind]) for each in found]
 
     def prepare(self, inputs: Mapping[str, Value]) -> Ready:
         """What runs inputs like these: a plan that is ready, or one that is made now."""
@@ -217,8 +230,7 @@ class Ready:
         self._places: Places = {name: _later(name) for name in (*program.graph.inputs, *self.fresh)}
         self._places |= self._settle(found, program)
         self.tape: Tape | None = None
-        touched = [found.base(name) for call in found.calls for name in (*call.reads, *call.writes)]
-        self._alone = sum(nbytes_of(found, name) for name in touched if name in kinds) < LITTLE
+        self._alone = touched(found, found.calls) < LITTLE
         self.nbytes = self.plan.arena + self.plan.scratch * self._device.team.nthreads
 
     def place(self, arena: Buffer) -> None:
@@ -334,6 +346,24 @@ class Body:
             return list(self.program.run({**given, **captured}).values())
 
         return run
+
+
+def touched(found: Stage, calls: Sequence[Call]) -> int:
+    """Bytes of all that calls read and write."""
+    names = [found.base(name) for call in calls for name in (*call.reads, *call.writes)]
+    known = (name for name in names if name in found.types or name in found.temporaries)
+    return sum(nbytes_of(found, name) for name in known)
+
+
+def operations(site: Site) -> int:
+    """Multiplications and additions of a matrix product or a convolution; others have none that count."""
+    inner = {
+        "Conv": lambda: prod(site.sizes(1)[1:]), "MatMul": lambda: site.sizes(0)[-1],
+        "Gemm": lambda: site.sizes(0)[0 if site["transA"] else 1],
+        "ConvTranspose": lambda: prod(site.sizes(1)[1:]),
+    }.get(site.node.op)  # fmt: skip
+    outer = site.sizes(0) if site.node.op == "ConvTranspose" else site.out() if inner else ()
+    return 2 * prod(outer) * inner() if inner else 0
 
 
 def _later(name: str) -> Dim:
