@@ -80,13 +80,13 @@ def _cast_link(site: Site) -> list[chain.Link]:
 define(
     "Cast", _cast, ranges={"saturate": FLAG, "round_mode": one_of("up", "down", "nearest")},
     formula="output = input as numbers of the type `to`", shapes="input's.",
-    reference=_run_cast, sizes=True, pointwise=_cast_link,
+    reference=_run_cast, sizes=True, pointwise=_cast_link, unranked=True,
     kernels=(("elementwise.chain with blocks.cast_<from>_<to>", "for all types but strings and float8e8m0"),),
     numerics=("Floats are rounded to nearest, ties to even; they become integers towards zero, the nearest "
               "one in range, and NaN 0. Integers wrap around.",),
 )  # fmt: skip
 define(
-    "CastLike", lambda site: [replace(site.type(1), shape=site.shape(0))], expand=True,
+    "CastLike", lambda site: [replace(site.type(1), shape=site.shape(0))], expand=True, unranked=True,
     ranges={"saturate": FLAG, "round_mode": one_of("up", "down", "nearest")},
     formula="output = input as numbers of the type of target_type (Cast)", shapes="input's.",
 )  # fmt: skip
