@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from assay.compiler.expand import function_of
 from assay.compiler.stage import Stage, kernels, nbytes_of, plan, stage
-from assay.errors import ContractError, PrecisionOverflow
+from assay.errors import ContractError
 from assay.graph.dim import Dim
 from assay.graph.graph import Graph
 from assay.kernels.cache import Progress, addresses
@@ -314,11 +314,11 @@ class Ready:
     def _bodies(self, site: Site, program: Program) -> dict[str, Body]:
         return {key: Body(body, program, self.constants) for key, body in site.node.bodies}
 
-    def _fault(self, number: int, row: int) -> PrecisionOverflow:
+    def _fault(self, number: int, row: int) -> ContractError:
         site = self.stage.launched[number][-1]
         place = f"line {site.node.line} › {place_of(site.node)}" if site.node.line else place_of(site.node)
         want, got = "indices inside the axis", f"one outside, in row {row}"
-        return PrecisionOverflow("an index out of range", place=place, want=want, got=got)
+        return ContractError("an index out of range", place=place, want=want, got=got)
 
 
 class Body:
