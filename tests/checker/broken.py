@@ -88,6 +88,13 @@ def _short(model: onnx.ModelProto) -> None:
     del model.graph.initializer[0].float_data[:]
 
 
+def _functions(model: onnx.ModelProto) -> None:
+    node = helper.make_node("Neg", ["a"], ["b"])
+    model.functions.extend(
+        [helper.make_function("l", "F", ["a"], ["b"], [node], [helper.make_opsetid("", 21)])] * 2
+    )
+
+
 def _type(model: onnx.ModelProto) -> None:
     model.graph.input[0].type.tensor_type.elem_type = 99
 
@@ -122,6 +129,7 @@ CHANGED = (
     ),
     _changed("initialiser cut short", _short, (0, "", "", "don't fill its shape")),
     _changed("attribute twice", _twice, (0, "", "", "attribute given twice")),
+    _changed("two functions of one name", _functions, (0, "", "", "two functions of one name")),
     _changed("element type that there isn't", _type, (0, "", "", "unknown element type")),
     _changed(
         "input twice", lambda m: m.graph.input.append(m.graph.input[0]), (0, "", "input", "defined twice")

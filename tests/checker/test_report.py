@@ -85,6 +85,26 @@ def test_metadata_of_exporters(key: str, value: str, path: str) -> None:
     assert modules(from_proto(model)) == {6: path}
 
 
+def test_functions_of_one_name_are_told_apart_by_their_overload(tmp_path: Path) -> None:
+    opset = helper.make_opsetid("", 21)
+    functions = [
+        helper.make_function(
+            "l", "F", ["a"], ["b"], [helper.make_node(op, ["a"], ["b"])], [opset], overload=over
+        )
+        for op, over in (("Neg", "one"), ("Abs", "two"))
+    ]
+    nodes = [helper.make_node("F", ["x"], [f"y{over}"], domain="l", overload=over) for over in ("one", "two")]
+    info = helper.make_tensor_value_info
+    ends = [info("x", 1, [2])], [info("yone", 1, [2]), info("ytwo", 1, [2])]
+    graph = helper.make_graph(nodes, "g", *ends)
+    model = helper.make_model(
+        graph, functions=functions, opset_imports=[opset, helper.make_opsetid("l", 1)], ir_version=10
+    )
+    found = Model(from_proto(model), 1).run({"x": np.array([1, -2], np.float32)})
+    np.testing.assert_array_equal(found["yone"], [-1, 2])
+    np.testing.assert_array_equal(found["ytwo"], [1, 2])
+
+
 def test_damaged_files_are_reported_too(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(b"\xff" * 40)

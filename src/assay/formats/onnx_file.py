@@ -100,6 +100,10 @@ class _Reader:
                 hint="the file doesn't say which operators it means",
             )
         functions = tuple(self._function(each) for each in self.proto.functions)
+        names = [each.name for each in functions]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise FormatError("two functions of one name", want="names of their own", got=", ".join(twice))
         inner = self._graph(self.proto.graph)
         own = Graph(
             inner.name,
@@ -155,7 +159,7 @@ class _Reader:
         return Graph(proto.name, inputs, tuple(weights), (), nodes, outputs, types)
 
     def _function(self, proto: onnx.FunctionProto) -> Graph:
-        name = full_name(proto.domain, proto.name)
+        name = full_name(proto.domain, _overloaded(proto.name, proto.overload))
         parameters: dict[str, AttributeValue | None] = dict.fromkeys(proto.attribute)
         parameters |= {each.name: self._attribute(each) for each in proto.attribute_proto}
         nodes = tuple(self._node(each) for each in proto.node)
@@ -181,7 +185,7 @@ class _Reader:
         )
         if scope and proto.output:
             self.scopes[proto.output[0]] = scope
-        op = full_name(proto.domain, proto.op_type)
+        op = full_name(proto.domain, _overloaded(proto.op_type, proto.overload))
         return Node(op, tuple(proto.input), tuple(proto.output), attributes, proto.name)
 
     def _attribute(self, proto: onnx.AttributeProto) -> AttributeValue:
@@ -262,6 +266,11 @@ class _Reader:
                 own, number = f"{name}_{number}", number + 1
             self.symbols[key] = own
         return self.symbols[key]
+
+
+def _overloaded(name: str, overload: str) -> str:
+    """How a function is told from others of its name."""
+    return f"{name}:{overload}" if overload else name
 
 
 def _short(value: float) -> float:
