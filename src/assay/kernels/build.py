@@ -1,5 +1,5 @@
 """A child process that compiles kernels: `python -m assay.kernels.build`, on stdin a line `NAME<tab>OBJECT
-FILE` for each.
+FILE` for each, whose name is the answer.
 
 Only this process imports Numba, with Numba's processor set by its parent's environment, so a program that
 serves needs neither the compiler's start time nor its memory. An object file appears whole or not at all, and
@@ -24,6 +24,8 @@ from assay.kernels.target import Target
 # Calls go through the object's table of addresses: what llvmlite's memory manager counts before it reserves
 # memory on x86-64, unlike the stubs of direct calls.
 _CALLS_BY_TABLE = '\n!llvm.module.flags = !{!900001}\n!900001 = !{i32 7, !"RtLibUseGOT", i32 1}\n'
+STALE = "stale"
+"""What a child answers that must be started anew."""
 SEAL = hashlib.sha256().digest_size
 
 
@@ -107,8 +109,13 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def main() -> None:
+    known = Sources()
     for line in sys.stdin:
         name, _, path = line.rstrip("\n").partition("\t")
+        if known.digest(name) != Sources().digest(name):
+            # What was imported for a kernel before is no longer what the files say.
+            print(STALE, flush=True)
+            return
         machine, module = optimised(name)
         write_object(name, Path(path), machine.emit_object(module))
         print(name, flush=True)

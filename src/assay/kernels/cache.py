@@ -12,9 +12,6 @@ import hashlib
 import os
 import platform
 import re
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,7 +23,7 @@ from pathlib import Path
 
 from assay import settings
 from assay.errors import HardwareFault, KernelBuildError
-from assay.kernels import build
+from assay.kernels import build, compilers
 from assay.kernels import target as targets
 from assay.kernels.digest import Sources, object_of, symbol_of
 
@@ -187,25 +184,10 @@ def _build(
                 progress(next(ready), wanted, name)
 
     def work() -> None:
-        # -P: a file numba.py in the current folder is not what is meant.
-        command, pipe = [sys.executable, "-P", "-m", "assay.kernels.build"], subprocess.PIPE
-        environment = build.environment(target)
-        # A pipe would fill up and stop the child, as nobody reads it before the end.
-        with (
-            suppress(BrokenPipeError),
-            tempfile.TemporaryFile("w+") as said,
-            subprocess.Popen(
-                command, env=environment, stdin=pipe, stdout=pipe, stderr=said, text=True
-            ) as child,
-        ):
-            assert child.stdin and child.stdout
+        with compilers.borrowed(build.environment(target)) as compiler:
             for name in names:
-                print(name, missing[name], sep="\t", file=child.stdin, flush=True)
-                if child.stdout.readline().strip() != name:
-                    child.stdin.close()
-                    child.wait()
-                    said.seek(0)
-                    failures.append(f"{name}: {said.read().strip()}")
+                failure = compiler.make(name, missing[name])
+                failures.extend(filter(None, [failure]))
                 if failures:
                     return
                 tell(name)
