@@ -9,6 +9,8 @@ from assay.ops.standard.definition import Definition
 from assay.ops.standard.schema import DEFAULT, Port, split_name
 from assay.ops.standard.versions import changes
 
+REAL = {"tensor(float)", "tensor(double)", "tensor(float16)", "seq(tensor(float))"}
+
 
 def page(definition: Definition) -> str:
     """Summary, formula, ports, attributes, shapes, numerics, exactness, gradient, kernels and versions."""
@@ -63,10 +65,13 @@ def _lines(definition: Definition) -> Iterator[str]:
     yield from (f"- {rule}" for rule in definition.numerics)
     yield f"- Exactness: {exactness_of(definition.exactness)}\n"
     yield "## Gradient\n"
-    flows = [port.name for port in schema.inputs if port.name not in definition.not_differentiable]
+    fixed = dict(definition.not_differentiable)
+    real = {port.name for port in schema.inputs if REAL.intersection(port.types)}
+    flows = [name for name in real if name not in fixed]
+    fixed |= {port.name: "not real numbers" for port in schema.inputs if port.name not in real | fixed.keys()}
     if flows:
-        yield f"- No rule yet for {', '.join(f'`{name}`' for name in flows)}."
-    yield from (f"- Not in `{name}`: {why}." for name, why in definition.not_differentiable.items())
+        yield f"- No rule yet for {', '.join(f'`{name}`' for name in sorted(flows))}."
+    yield from (f"- Not in `{name}`: {why}." for name, why in fixed.items())
     yield f"\n## Kernels\n\n{_way(definition)}\n"
     if definition.kernels:
         yield table(("kernel", "applies"), [(f"`{name}`", when) for name, when in definition.kernels])
