@@ -9,6 +9,8 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
+from assay.runtime.model import Model
+
 Run = Callable[[Mapping[str, NDArray[np.generic]]], dict[str, NDArray[np.generic]]]
 ERRORS_ONLY = 3
 
@@ -23,5 +25,10 @@ def onnx_runtime(path: Path) -> Run:
     return lambda inputs: dict(zip(names, session.run(names, dict(inputs)), strict=True))
 
 
-ENGINES: dict[str, Callable[[Path], Run]] = {"onnxruntime": onnx_runtime}
+def assay(path: Path) -> Run:
+    """This engine, in two threads."""
+    return Model.load(path, 2).run
+
+
+ENGINES: dict[str, Callable[[Path], Run]] = {"onnxruntime": onnx_runtime, "assay": assay}
 """What the tests run on."""
