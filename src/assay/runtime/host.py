@@ -15,7 +15,7 @@ from assay.ops.standard.definition import outputs_of
 from assay.ops.standard.schema import DEFAULT, newest, split_name
 from assay.ops.standard.site import Site
 from assay.tensor.dtype import OPTIONAL, SEQUENCE
-from assay.tensor.narrow import dtype_of, outside
+from assay.tensor.narrow import dtype_of, numpy_of, outside
 
 if TYPE_CHECKING:
     from onnx.reference import ReferenceEvaluator
@@ -55,7 +55,13 @@ def _delegated(site: Site, inputs: Sequence[Value]) -> tuple[Value, ...]:
     attributes = tuple(site.node.attributes.items())
     evaluator = _evaluator(site.node.op, names, len(site.node.outputs), attributes)
     found = evaluator.run(None, {name: value for name, value in zip(names, inputs, strict=True) if name})
-    return tuple(_sound(value) for value in found)
+    return tuple(_typed(value, kind) for value, kind in zip(found, site.outputs, strict=True))
+
+
+def _typed(value: object, kind: ValueType | None) -> object:
+    """A result of the type that the schema has, where the evaluator doesn't keep to it."""
+    right = kind and not kind.element and isinstance(value, np.ndarray | np.generic)
+    return np.asarray(value).astype(numpy_of(kind.dtype)) if kind and right else value
 
 
 @lru_cache(maxsize=256)

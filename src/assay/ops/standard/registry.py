@@ -11,7 +11,8 @@ from assay.ops.standard.definition import Definition
 
 FAMILIES = (
     "pointwise", "shape", "control", "linear", "conv", "reduce", "norm", "resize", "pool", "recurrent",
-    "move", "pad", "fold", "cast", "fill", "index", "sequence", "text",
+    "move", "pad", "fold", "cast", "fill", "index", "sequence", "text", "learned",
+    "training",
 )  # fmt: skip
 """Modules of assay.ops.standard that define operators when they are imported."""
 GROUP = "assay.operators"

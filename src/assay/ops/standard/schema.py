@@ -156,7 +156,7 @@ def spelled(kind: ValueType) -> str:
         return f"tensor({name})"
     if kind.dtype is MAP and kind.element.element:
         key, value = kind.element, kind.element.element
-        return f"map({SPELLING[key.dtype.name]}, {SPELLING[value.dtype.name]})"
+        return f"map({SPELLING[key.dtype.name]},{spelled(value)})"
     return f"{'seq' if kind.dtype is SEQUENCE else 'optional'}({spelled(kind.element)})"
 
 
@@ -166,9 +166,10 @@ def type_of(text: str) -> ValueType:
     head, _, inner = text.removesuffix(")").partition("(")
     if head in ("seq", "optional"):
         return ValueType(SEQUENCE if head == "seq" else OPTIONAL, (), type_of(inner))
-    key, _, value = inner.rpartition(", ")
-    element = ValueType.of(BY_NAME[_OTHER_NAMES.get(value, value)], "...")
-    return ValueType(MAP, (), ValueType(BY_NAME[key], (), element)) if key else element
+    key, _, value = inner.rpartition(",")
+    if key:
+        return ValueType(MAP, (), ValueType(BY_NAME[key], (), type_of(value)))
+    return ValueType.of(BY_NAME[_OTHER_NAMES.get(value, value)], "...")
 
 
 @cache

@@ -1,0 +1,143 @@
+"""The preview domains: steps of training, which run by the standard's own evaluator, and FlexAttention."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+
+import numpy as np
+
+from assay.graph.graph import ValueType
+from assay.ops.operator import Exactness
+from assay.ops.standard.control import Run, differ
+from assay.ops.standard.definition import one_of
+from assay.ops.standard.move import single
+from assay.ops.standard.registry import define
+from assay.ops.standard.schema import numbered
+from assay.ops.standard.site import Array, Made, Site
+from assay.tensor.dtype import BF16, F16, F32, F64, DType
+from assay.tensor.narrow import dtype_of, numpy_of
+
+TRAINING = "ai.onnx.preview.training"
+
+
+def _trained(states: int, site: Site) -> Sequence[Made]:
+    """R, T, then values, their gradients and `states` more of each; out come new values and states."""
+    values, rest = divmod(len(site.types) - 2, states + 2)
+    want = f"2 + n · {states + 2}: R, T, values, gradients and {states} states of each"
+    good = rest == 0 and len(site.node.outputs) == values * (states + 1)
+    got = f"{len(site.types)}, and {len(site.node.outputs)} outputs"
+    if not site.require(good, "numbers of inputs and outputs", want=want, got=got):
+        return []
+    for index in (0, 1):
+        single(site, index)
+    kinds = [site.type(2 + index) for index in range(values)]
+    for index in range(2 + values, len(site.types)):
+        kind = kinds[(index - 2) % values]
+        other = site.dtype(index)
+        site.require(other == kind.dtype, "types differ", want=f"{kind.dtype}", got=other, input=index)
+        if site.want_rank(index, len(kind.shape)):
+            for axis, (size, given) in enumerate(zip(kind.shape, site.shape(index), strict=True)):
+                site.agree(size, given, f"sizes along axis {axis}", index)
+    return kinds * (states + 1)
+
+
+for _name, _states, _formula in (
+    (
+        "Adagrad",
+        1,
+        "h += g²; x −= R / (1 + T · decay_factor) · g / (√h + epsilon), g with norm_coefficient · x",
+    ),
+    (
+        "Adam",
+        2,
+        "v = α v + (1 − α) g; h = β h + (1 − β) g²; x −= R' · v / (√h + epsilon), R' corrected for T",
+    ),
+    ("Momentum", 1, "v = α v + β g; x −= R · v, or with nesterov R · (g + α v)"),
+):
+    _more = {"ranges": {"mode": one_of("standard", "nesterov")}} if _name == "Momentum" else {}
+    define(
+        f"{TRAINING}.{_name}",
+        partial(_trained, _states),
+        formula=_formula,
+        shapes="Those of the values.",
+        **_more,
+    )
+
+
+def _gradient(site: Site) -> Sequence[Made]:
+    site.refuse("gradients of a graph aren't computed", want="a graph without Gradient", got=site.text("y"),
+                hint="export the model for inference")  # fmt: skip
+    return []
+
+
+define(f"{TRAINING}.Gradient", _gradient, formula="Outputs[i] = ∂y / ∂xs[i]", shapes="Those of xs.")
+
+
+# FlexAttention
+
+
+def _attention(site: Site) -> Sequence[Made]:
+    for index in range(3):
+        site.want_rank(index, 4)
+    if site.problems:
+        return [None]
+    (b, heads, length, e), (b2, shared, keys, e2), (b3, shared2, keys2, width) = map(site.shape, range(3))
+    for index, left, right, what in (
+        (1, b, b2, "batch"), (2, b, b3, "batch"), (1, e, e2, "head size"), (2, keys, keys2, "keys"),
+        (2, shared, shared2, "heads of keys"),
+    ):  # fmt: skip
+        site.agree(left, right, f"sizes of {what}", index)
+    if heads.constant and shared.constant:
+        good = heads.constant % shared.constant == 0
+        site.require(
+            good, "heads aren't whole groups", want=f"a multiple of {shared}", got=heads, input=0, dim=heads
+        )
+    dtype = _precision(site.dtype(0), site["softmax_precision"])
+    site.require(dtype is not None, "attribute softmax_precision: no type of floats", want="1, 10, 11 or 16",
+                 got=site["softmax_precision"])  # fmt: skip
+    scores = ValueType(dtype or F32, (b, heads, length, keys))
+    for key in ("score_mod", "prob_mod"):
+        if site[key] is not None:
+            made = site.infer_body(key, [scores])
+            good = len(made) == 1 and not differ(made[0], scores)
+            site.require(good, f"what {key} makes", want=str(scores), got=[str(each) for each in made])
+    return [(b, heads, length, width)]
+
+
+def _precision(dtype: DType, number: object) -> DType | None:
+    """The type of scores."""
+    if isinstance(number, int):
+        found = numbered(number)
+        return found if found in (F16, BF16, F32, F64) else None
+    return F64 if dtype is F64 else F32
+
+
+def _run_attention(
+    Q: Array, K: Array, V: Array, *, scale: float | None, softmax_precision: int | None,
+    bodies: Mapping[str, Run] = MappingProxyType({}), **attributes: object,
+) -> Array:  # fmt: skip
+    source = dtype_of(Q.dtype)
+    assert source
+    precision = _precision(source, softmax_precision)
+    assert precision
+    dtype, groups = numpy_of(precision), Q.shape[1] // K.shape[1]
+    root = np.array(np.sqrt(np.float32(scale if scale is not None else 1 / np.sqrt(Q.shape[3]))), Q.dtype)
+    keys, values = np.repeat(K, groups, 1), np.repeat(V, groups, 1)
+    scores = np.matmul(np.multiply(Q, root), np.swapaxes(np.multiply(keys, root), -1, -2)).astype(dtype)
+    if "score_mod" in bodies:
+        scores = np.asarray(bodies["score_mod"]([np.ascontiguousarray(scores)])[0])
+    powers = np.exp(scores - np.max(scores, -1, keepdims=True))
+    weights = (powers / np.sum(powers, -1, keepdims=True)).astype(dtype)
+    if "prob_mod" in bodies:
+        weights = np.asarray(bodies["prob_mod"]([np.ascontiguousarray(weights)])[0])
+    return np.asarray(np.matmul(weights, values.astype(dtype))).astype(V.dtype)
+
+
+define(
+    "ai.onnx.preview.FlexAttention", _attention, reference=_run_attention,
+    exactness=Exactness("ulp", "C + 8", "NumPy's products and exponentials"),
+    formula="Y = prob_mod(softmax(score_mod(Q · Kᵀ · scale))) · V",
+    shapes="[batch, heads of Q, length, width of V]",
+)  # fmt: skip
