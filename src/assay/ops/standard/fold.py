@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
-from assay.ops.standard.definition import FLAG, POSITIVE, one_of
+from assay.graph.dim import Dim
+from assay.ops.standard.definition import FLAG, NATURAL, POSITIVE, one_of
 from assay.ops.standard.emit import Emitter
-from assay.ops.standard.move import COPIED, bounded, ordered
+from assay.ops.standard.move import COPIED, bounded, length, natural, open_shape, ordered
 from assay.ops.standard.registry import define
 from assay.ops.standard.site import Array, Made, Site
 
@@ -86,4 +89,98 @@ define(
     "ReverseSequence", _reverse, ranges={"batch_axis": FLAG, "time_axis": FLAG}, reference=_reversed,
     formula="Y[b, t] = input[b, sequence_lens[b] − 1 − t] for t < sequence_lens[b], else input[b, t]",
     shapes="input's.",
+)  # fmt: skip
+
+
+Sizes = Sequence[int] | None
+
+
+class _Axis(NamedTuple):
+    """How blocks lie along one axis of an image with its pads."""
+
+    first: int
+    whole: int
+    step: int
+    apart: int
+    blocks: int
+
+
+def _axes(
+    image: Sequence[int], block: Sequence[int], dilations: Sizes, pads: Sizes, strides: Sizes
+) -> list[_Axis]:
+    """That of every axis."""
+    found, rank = list[_Axis](), len(image)
+    for axis, (size, width) in enumerate(zip(image, block, strict=True)):
+        apart, step = (each[axis] if each else 1 for each in (dilations, strides))
+        before, behind = (pads[axis], pads[axis + rank]) if pads else (0, 0)
+        whole = before + size + behind
+        found.append(_Axis(before, whole, step, apart, (whole - apart * (width - 1) - 1) // step + 1))
+    return found
+
+
+def _columns(site: Site) -> Sequence[Made]:
+    """Input [N, C · block, L]: L the number of blocks, which must be what the image's sizes give."""
+    image, block = (site.ints(index) if site.want_rank(index, 1) else None for index in (1, 2))
+    if not site.want_rank(0, 3) or image is None or block is None:
+        return [None]
+    rank, (n, depth, total), elements = len(image), site.shape(0), prod(block)
+    site.require(len(block) == rank, "numbers of sizes disagree", want=str(rank), got=len(block), input=2)
+    given = {key: site.integers(key) for key in ("dilations", "pads", "strides")}
+    for key, found in given.items():
+        want = 2 * rank if key == "pads" else rank
+        good = found is None or len(found) == want
+        site.require(good, f"attribute {key}: number of elements", want=str(want), got=found)
+    if site.problems:
+        return [None]
+    counts = [axis.blocks for axis in _axes(image, block, **given)]
+    rule = "an image smaller than a block"
+    site.require(min(counts, default=1) > 0, rule, want="1 block or more", got=counts, input=1)
+    site.agree(Dim.of(prod(counts)), total, "numbers of blocks, of the image and of the input,", 0)
+    whole, multiple = depth.constant is None or depth.constant % elements == 0, f"a multiple of {elements}"
+    site.require(whole, "channels aren't whole blocks", want=multiple, got=depth, input=0)
+    return [(n, depth // elements, *map(Dim.of, image))]
+
+
+def _run_columns(input: Array, image_shape: Array, block_shape: Array, **given: Sizes) -> Array:
+    image, block = image_shape.tolist(), block_shape.tolist()
+    axes = _axes(image, block, given["dilations"], given["pads"], given["strides"])
+    columns = input.reshape(len(input), -1, *block, *(axis.blocks for axis in axes))
+    found = np.zeros((*columns.shape[:2], *(axis.whole for axis in axes)), input.dtype)
+    every = slice(None)
+    for place in np.ndindex(*block):
+        starts = [at * axis.apart for at, axis in zip(place, axes, strict=True)]
+        ends = [start + axis.step * (axis.blocks - 1) + 1 for start, axis in zip(starts, axes, strict=True)]
+        spots = (slice(a, b, axis.step) for a, b, axis in zip(starts, ends, axes, strict=True))
+        found[(every, every, *spots)] += columns[(every, every, *place)]
+    inside = (slice(axis.first, axis.first + size) for axis, size in zip(axes, image, strict=True))
+    return found[(every, every, *inside)]
+
+
+define(
+    "Col2Im", _columns, reference=_run_columns,
+    ranges={"strides": POSITIVE, "dilations": POSITIVE, "pads": NATURAL},
+    formula="output[n, c, p] = Σ input[n, c · block + k, l] over the elements k of blocks l that lie at p",
+    shapes="[N, C / the block's elements, image_shape]",
+    numerics=("Elements of the block in ascending order.",),
+)  # fmt: skip
+
+
+def _grid(site: Site) -> Sequence[Made]:
+    size, count = site.dims(1), length(site, 1)
+    if not site.want_rank(0, 3) or size is None:
+        return [None if site.problems else open_shape(site, count)]
+    if not site.require(count in (4, 5), "number of sizes", want="4: N, C, H, W; or 5", got=count, input=1):
+        return [None]
+    natural(site, 1, size)
+    n, rows, columns = site.shape(0)
+    site.agree(size[0], n, "sizes of the batch", 0)
+    site.agree(Dim.of(len(size) - 2), rows, "rows of a matrix and axes of the image", 0)
+    site.agree(Dim.of(len(size) - 1), columns, "columns of a matrix and axes of the image, with 1,", 0)
+    return [(size[0], *size[2:], Dim.of(len(size) - 2))]
+
+
+define(
+    "AffineGrid", _grid, ranges={"align_corners": FLAG}, expand=True,
+    formula="grid[n, y, x] = theta[n] · [x', y', 1], x' and y' from −1 to 1 over the image",
+    shapes="[N, H, W, 2], or [N, D, H, W, 3]",
 )  # fmt: skip

@@ -226,9 +226,9 @@ def at_least(dim: Dim, low: int) -> Dim:
     return dim if (dim - low + 1).sign == 1 else greatest(dim, low)
 
 
-def _bounded(place: Dim, size: Dim, low: int, high: Dim) -> Dim | None:
+def _bounded(place: Dim, size: Dim, low: int, high: Dim, open_end: bool = False) -> Dim | None:
     """A place in an axis, counted from its end where negative, inside the bounds; None where its sign isn't
-    known.
+    known. With `open_end` a place behind the end may stay.
     """
     constant = place.constant
     if constant is not None and abs(constant) >= BEYOND:
@@ -237,18 +237,19 @@ def _bounded(place: Dim, size: Dim, low: int, high: Dim) -> Dim | None:
         place = place + size
     elif (place + 1).sign != 1:
         return None
-    return at_least(place if (high - place + 1).sign == 1 else least(place, high), low)
+    return at_least(place if open_end or (high - place + 1).sign == 1 else least(place, high), low)
 
 
 def span(size: Dim, start: Dim, end: Dim, step: int) -> tuple[Dim, Dim] | None:
     """The first element of a slice and the number of its elements; None where they can't be told."""
     low, high = (0, size) if step > 0 else (-1, size - 1)
-    first, last = _bounded(start, size, 0, high), _bounded(end, size, low, high)
+    first, last = _bounded(start, size, 0, high, step > 0), _bounded(end, size, low, high)
     if first is None or last is None:
         return None
     if step == 1 and last == size and -BEYOND < (start.constant or 0) < 0:
         return first, least(-start, size)
-    return first, least(at_least(-((first - last) // step), 0), size)
+    count = at_least(-((first - last) // step), 0)
+    return first, least(count, size) if step < 0 else count
 
 
 def _slice(site: Site) -> Sequence[Made]:

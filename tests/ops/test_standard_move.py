@@ -1,0 +1,133 @@
+"""Operators that move, take and hold values, where the standard's own cases don't reach: what their contracts
+refuse, sizes that are symbols, and NumPy's indexing as the oracle of copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+
+from assay.errors import ContractError
+from assay.formats.onnx_file import from_proto
+from assay.runtime.model import Model, analyse
+
+Shape = Sequence[int | str]
+F, I64 = TensorProto.FLOAT, TensorProto.INT64
+
+
+def model(
+    op: str, shapes: Sequence[Shape], known: Mapping[int, object] = {}, outputs: int = 1, **attributes: object
+) -> onnx.ModelProto:
+    """A node on float inputs of these shapes; `known` are the values of those that are weights."""
+    names = [f"x{index}" for index in range(len(shapes) + len(known))]
+    node = helper.make_node(op, names, [f"y{index}" for index in range(outputs)], **attributes)
+    free = [name for index, name in enumerate(names) if index not in known]
+    inputs = [helper.make_tensor_value_info(name, F, shape) for name, shape in zip(free, shapes, strict=True)]
+    weights = [numpy_helper.from_array(np.asarray(value), names[index]) for index, value in known.items()]
+    made = [helper.make_value_info(name, onnx.TypeProto()) for name in node.output]
+    graph = helper.make_graph([node], "g", inputs, made, weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 24)], ir_version=10)
+
+
+def refused(proto: onnx.ModelProto) -> str:
+    """The first violation's rule."""
+    errors = analyse(from_proto(proto)).errors
+    assert errors
+    return errors[0].rule
+
+
+def inferred(proto: onnx.ModelProto) -> list[str]:
+    found = analyse(from_proto(proto))
+    assert not found.errors, found.errors
+    return [str(found.known(name)) for name in found.graph.outputs]
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "known", "attributes", "rule"),
+    [
+        ("Transpose", [(2, 3)], {}, {"perm": [0, 0]}, "attribute perm: no permutation of the axes"),
+        ("Concat", [(2, 3), (2, 4)], {}, {"axis": 0}, "sizes along axis 1 disagree"),
+        ("Slice", [(4,)], {1: [0], 2: [3], 3: [0], 4: [0]}, {}, "a step of 0"),
+        ("Slice", [(4,)], {1: [0, 0], 2: [3, 3]}, {}, "more starts than axes"),
+        ("Expand", [(2, 3)], {1: [4]}, {}, "shapes can't be broadcast"),
+        ("Tile", [(2, 3)], {1: [2]}, {}, "numbers of repeats and of axes disagree"),
+        ("Pad", [(2,)], {1: [-2, -1]}, {}, "axis 0 is cut to less than nothing"),
+        ("Pad", [(0,)], {1: [1, 0]}, {"mode": "edge"}, "nothing along axis 0 to pad with"),
+        ("DepthToSpace", [(1, 6, 2, 2)], {}, {"blocksize": 2}, "channels aren't whole blocks"),
+        ("Gather", [(4, 3)], {1: [4]}, {}, "index out of range"),
+        ("GatherND", [(4, 3)], {1: [[0, 3]]}, {}, "index of axis 1 out of range"),
+        ("GatherND", [(4, 3)], {1: [[0, 0, 0]]}, {}, "indices say another number of axes"),
+        ("ScatterND", [(4, 3), (2, 2)], {1: [[0], [1]]}, {}, "sizes of updates along axis 1 disagree"),
+        ("OneHot", [(4,)], {1: [-1], 2: [0.0, 1.0]}, {}, "negative depth"),
+        ("Cast", [(4,)], {}, {"to": 99}, "attribute to: type not admitted"),
+        ("Compress", [(2, 3)], {1: [True] * 4}, {"axis": 1}, "a condition longer than the axis"),
+        ("EyeLike", [(2, 3, 4)], {}, {}, "wrong rank"),
+        ("SplitToSequence", [(4,)], {1: [1, 2]}, {}, "size and sum of split disagree"),
+    ],
+)  # fmt: skip
+def test_what_contracts_refuse(
+    op: str, shapes: Sequence[Shape], known: Mapping[int, object], attributes: Mapping[str, object], rule: str
+) -> None:
+    assert refused(model(op, shapes, known, **attributes)).endswith(rule)
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "known", "attributes", "made"),
+    [
+        ("Slice", [("T", 4)], {1: [1], 2: [2**63 - 1]}, {}, "float32[max(0, T - 1), 4]"),
+        ("Slice", [("T", 4)], {1: [0], 2: [-1]}, {}, "float32[max(0, T - 1), 4]"),
+        ("Slice", [("T", 4)], {1: [-2], 2: [2**63 - 1]}, {}, "float32[min(2, T), 4]"),
+        ("Pad", [("T", 4)], {1: [1, 0, 2, -1]}, {}, "float32[T + 3, 3]"),
+        ("Tile", [("T", 4)], {1: [2, 3]}, {}, "float32[2*T, 12]"),
+        ("Expand", [("T", 1)], {1: [1, 7]}, {}, "float32[T, 7]"),
+        ("SpaceToDepth", [(1, "C", 6, "W")], {}, {"blocksize": 2}, "float32[1, 4*C, 3, floor(W / 2)]"),
+        ("Gather", [("T", 4)], {1: [[0, 0]]}, {}, "float32[1, 2, 4]"),
+    ],
+)  # fmt: skip
+def test_sizes_that_are_symbols(
+    op: str, shapes: Sequence[Shape], known: Mapping[int, object], attributes: Mapping[str, object], made: str
+) -> None:
+    assert inferred(model(op, shapes, known, **attributes)) == [made]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    size=st.integers(0, 6),
+    start=st.integers(-8, 8),
+    end=st.integers(-8, 8),
+    step=st.sampled_from([-3, -2, -1, 1, 2, 3]),
+)
+def test_slices_are_the_standards(size: int, start: int, end: int, step: int) -> None:
+    """A start below 0 is put to 0, which NumPy does only for steps above 0."""
+    x = np.arange(size * 2, dtype=np.float32).reshape(size, 2)
+    proto = model("Slice", [(size, 2)], {1: [start], 2: [end], 3: [0], 4: [step]})
+    places = range(size)[slice(start, end, step)] if step > 0 or start >= -size else ()
+    if step < 0 and start < -size and size and end < -size:
+        places = range(1)
+    np.testing.assert_array_equal(Model(from_proto(proto), 1).run({"x0": x})["y0"], x[list(places)])
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])
+def test_pads_wider_than_the_value_repeat_it(mode: str) -> None:
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    proto = model("Pad", [(2, 3)], {1: [5, 7, 4, -1]}, mode=mode)
+    want = np.pad(x[:, :2], ((5, 4), (7, 0)), mode)  # type: ignore[call-overload]
+    np.testing.assert_array_equal(Model(from_proto(proto), 2).run({"x0": x})["y0"], want)
+
+
+def test_an_index_that_only_the_run_knows_ends_it() -> None:
+    node = helper.make_node("Gather", ["x", "i"], ["y"])
+    infos = [helper.make_tensor_value_info(*each) for each in (("x", F, [3]), ("i", I64, [2]), ("y", F, [2]))]
+    graph = helper.make_graph([node], "g", infos[:2], infos[2:])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 24)], ir_version=10)
+    found = Model(from_proto(proto), 1)
+    x = np.arange(3, dtype=np.float32)
+    np.testing.assert_array_equal(found.run({"x": x, "i": np.array([-1, 0])})["y"], [2, 0])
+    with pytest.raises(ContractError, match="index out of range"):
+        found.run({"x": x, "i": np.array([0, 3])})
