@@ -131,3 +131,24 @@ def test_an_index_that_only_the_run_knows_ends_it() -> None:
     np.testing.assert_array_equal(found.run({"x": x, "i": np.array([-1, 0])})["y"], [2, 0])
     with pytest.raises(ContractError, match="index out of range"):
         found.run({"x": x, "i": np.array([0, 3])})
+
+
+def test_a_size_without_symbols_is_a_number_among_sizes_with_some() -> None:
+    """An exporter's arithmetic: of [N, 6, H, W], half the channels and the rows, by way of floats."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["s", "one"], ["c"]),
+        helper.make_node("Slice", ["s", "two", "three"], ["rows"]),
+        helper.make_node("Cast", ["c"], ["real"], to=F),
+        helper.make_node("Mul", ["real", "half"], ["less"]),
+        helper.make_node("Cast", ["less"], ["whole"], to=I64),
+        helper.make_node("Concat", ["whole", "rows"], ["sizes"], axis=0),
+        helper.make_node("ConstantOfShape", ["sizes"], ["y"]),
+    ]
+    values = {"one": np.array([1]), "two": np.array([2]), "three": np.array([3]), "half": np.float32([0.5])}
+    weights = [numpy_helper.from_array(value, name) for name, value in values.items()]
+    inputs = [helper.make_tensor_value_info("x", F, ["N", 6, "H", "W"])]
+    graph = helper.make_graph(nodes, "g", inputs, [helper.make_value_info("y", onnx.TypeProto())], weights)
+    assert inferred(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 24)], ir_version=10)) == [
+        "float32[3, H]"
+    ]

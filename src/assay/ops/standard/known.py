@@ -8,9 +8,10 @@ from math import prod
 import numpy as np
 
 from assay.graph.dim import Dim
-from assay.graph.graph import AttributeValue, Literal, Node
+from assay.graph.graph import AttributeValue, Literal, Node, ValueType
 from assay.ops.standard.definition import Definition, outputs_of
 from assay.ops.standard.site import Array, Site
+from assay.tensor.dtype import STRING
 from assay.tensor.narrow import outside
 
 FOLDED = 1 << 16
@@ -30,7 +31,19 @@ def folded(site: Site) -> dict[int, Array]:
     if not definition.sizes and any(value is not None and symbolic(value) for value in site.values):
         return {}
     found = _computed(definition, site.values, site.attributes) or ()
-    return dict(enumerate(found[: len(site.node.outputs)]))
+    return {
+        index: _plain(value, kind)
+        for index, (value, kind) in enumerate(zip(found, site.outputs, strict=False))
+        if kind
+    }
+
+
+def _plain(value: Array, kind: ValueType) -> Array:
+    """Sizes as numbers, where no symbol is left."""
+    if value.dtype != object or kind.dtype is STRING:
+        return value
+    numbers = [Dim.of(each).constant for each in value.reshape(-1).tolist()]
+    return value if None in numbers else np.array(numbers, kind.dtype.numpy).reshape(value.shape)
 
 
 def _computed(
