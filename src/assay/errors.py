@@ -17,6 +17,8 @@ raiser knows what; each outer layer adds where (`at`).
 
 from __future__ import annotations
 
+LONGEST = 2000
+"""Characters of an error's longest line."""
 TYPE_CHECKING = False  # typing's own takes longer to import than all that stands here
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,11 +34,20 @@ def shown(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
+def _plain(text: str) -> str:
+    """A line as a terminal may show it, whatever names of a file are in it: cut, no control characters."""
+    if len(text) > LONGEST:
+        text = f"{text[: LONGEST // 2]} … {text[-LONGEST // 2 :]}"
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
+
+
 def near(word: str, known: Iterable[str], before: str = "", family: str = "") -> str:
     """`did you mean X or Y?`, after `before`, of names, of a family, that a word which is none of them
     begins, else of those that it resembles; nothing where there are none.
     """
-    names = list(known)
+    names = list(known) if len(word) < LONGEST else []
     found = [name for name in names if word.strip("-") and name.startswith(word)][:3]
     if not found:
         import difflib
@@ -66,7 +77,7 @@ class AssayError(Exception):
         for label, text in (("wanted", self.want), ("got", self.got), ("hint", self.hint)):
             if text:
                 lines.append(f"  {label:<6} {text}")
-        return "\n".join(lines)
+        return "\n".join(map(_plain, lines))
 
 
 class within:
@@ -127,7 +138,7 @@ class Violation(ContractError):
 
     def __str__(self) -> str:
         lines = [super().__str__(), *[f"  module {self.module}"] * bool(self.module)]
-        lines += [f"  from   {step}" for step in self.chain]
+        lines[1:] = map(_plain, [*lines[1:], *(f"  from   {step}" for step in self.chain)])
         if self.consequences:
             several = "s" * (self.consequences > 1)
             lines.append(f"  and    {self.consequences} node{several} behind it couldn't be checked")

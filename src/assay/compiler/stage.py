@@ -10,10 +10,12 @@ from dataclasses import dataclass, replace
 from assay.compiler.barriers import Touched, barriers
 from assay.compiler.place import Interval, place
 from assay.compiler.plan import Launch, Plan
+from assay.errors import HardwareFault
 from assay.graph.graph import Graph, Node, ValueType
 from assay.kernels.sizes import REGISTERS
 from assay.ops import chain
 from assay.ops.operator import Code
+from assay.ops.resolution import place_of
 from assay.ops.standard.emit import Call, Emitter
 from assay.ops.standard.infer import Inference
 from assay.ops.standard.schema import newest, split_name
@@ -57,9 +59,13 @@ class Stage:
         return name
 
 
-def stage(inference: Inference, outputs: Sequence[str], off: Set[str] = frozenset()) -> Stage:
-    """The first stage of a graph whose inputs' sizes are known."""
-    return _Stager(inference, outputs, off).stage()
+def stage(
+    inference: Inference, outputs: Sequence[str], off: Set[str] = frozenset(), memory: int = 1 << 62
+) -> Stage:
+    """The first stage of a graph whose inputs' sizes are known. Raises HardwareFault for a value of more
+    bytes than `memory`.
+    """
+    return _Stager(inference, outputs, off).stage(memory)
 
 
 class _Stager:
@@ -71,8 +77,10 @@ class _Stager:
         self.known = {} if "fold" in off else dict(inference.values)
         self.known |= inference.constants
 
-    def stage(self) -> Stage:
+    def stage(self, memory: int) -> Stage:
         live = self._live()
+        for site in live:
+            _refuse_oversized(site, memory)
         native, hosts, rest = self._parted(live)
         wanted = self._wanted(hosts, rest)
         aliases = {site.node.outputs[0]: site.node.inputs[0] for site in native if site.definition.view}
@@ -190,6 +198,15 @@ class _Stager:
             else:
                 groups.append([site])
         return groups
+
+
+def _refuse_oversized(site: Site, memory: int) -> None:
+    for kind in filter(None, site.outputs):
+        if kind.sizes is not None and kind.dtype.kind != "container" and kind.nbytes({}) > memory:
+            want, got = f"values of at most {memory:,} bytes", f"{kind.nbytes({}):,} bytes: {kind}"
+            hint = "the model's sizes, or those of its inputs, are beyond this machine"
+            rule, place = "a value that memory can't hold", place_of(site.node)
+            raise HardwareFault(rule, place=place, want=want, got=got, hint=hint)
 
 
 def runs_natively(site: Site) -> bool:

@@ -186,6 +186,8 @@ class _Reader:
         if scope and proto.output:
             self.scopes[proto.output[0]] = scope
         op = full_name(proto.domain, _overloaded(proto.op_type, proto.overload))
+        if not op.isprintable() or len(op) > 255:
+            raise FormatError("not the name of an operator", place=place, want="a word", got=quoted(op))
         return Node(op, tuple(proto.input), tuple(proto.output), attributes, proto.name)
 
     def _attribute(self, proto: onnx.AttributeProto) -> AttributeValue:
@@ -248,7 +250,7 @@ class _Reader:
             return Dim.of(self._symbol(f"{name}_{axis}", "_"))
         try:
             dim = Dim.of(text)
-        except (ValueError, ZeroDivisionError):
+        except (ValueError, ArithmeticError):
             return Dim.of(self._symbol(text))
         plain = all(_SYMBOL.fullmatch(symbol) for symbol in dim.symbols) and dim.symbols
         return dim if plain else Dim.of(self._symbol(text))

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     import onnx
 
 Array = NDArray[np.generic]
-LARGEST = 1 << 31
+LARGEST = 1 << 28
 """Bytes of the largest tensor that is made of fewer bytes of a file: a sparse one."""
+RANK = 64
+"""Most dimensions of an array in NumPy."""
 _NAMES = {"FLOAT": "float32", "DOUBLE": "float64"}
 
 
@@ -107,9 +109,12 @@ def read_sparse(proto: onnx.SparseTensorProto, folder: Path) -> tuple[DType, Arr
 
 def _sizes(dims: object, place: str) -> tuple[int, ...]:
     sizes = tuple(int(dim) for dim in dims)  # type: ignore[attr-defined]
-    if any(size < 0 for size in sizes) or prod(size or 1 for size in sizes) > 1 << 60:
+    if len(sizes) > RANK or any(size < 0 for size in sizes) or prod(size or 1 for size in sizes) > 1 << 60:
         raise FormatError(
-            "an impossible shape", place=place, want="sizes of 0 or more", got=str(list(sizes))[:200]
+            "an impossible shape",
+            place=place,
+            want=f"up to {RANK} sizes of 0 or more",
+            got=str(list(sizes))[:200],
         )
     return sizes
 

@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 from math import prod
 from typing import TypeAlias
@@ -19,6 +19,8 @@ class Function:
     name: str
     left: Dim
     right: Dim
+    weight: int = field(default=1, compare=False)
+    """Symbols and functions in it."""
 
     def __str__(self) -> str:
         if self.name != "floor":
@@ -29,13 +31,17 @@ class Function:
 
 Factor: TypeAlias = "str | Function"
 Monomial = tuple[Factor, ...]
+HEAVIEST, DEEPEST = 1024, 128
+"""Symbols and functions in an expression, and in a function: files could make them grow without end."""
+LARGEST = 1 << 256
 
 
 @dataclass(frozen=True)
 class Dim:
     """A sum of monomials with integer coefficients, in canonical order; an integer has only the empty one.
 
-    Symbols stand for sizes: integers of at least 0.
+    Symbols stand for sizes: integers of at least 0. Arithmetic that would make an expression too long raises
+    OverflowError.
     """
 
     terms: tuple[tuple[Monomial, int], ...]
@@ -113,6 +119,8 @@ class Dim:
 
     def __mul__(self, other: int | Dim) -> Dim:
         total: dict[Monomial, int] = {}
+        if len(self.terms) * len(Dim.of(other).terms) > HEAVIEST:
+            raise OverflowError(f"an expression of sizes with more than {HEAVIEST} terms")
         for left, a in self.terms:
             for right, b in Dim.of(other).terms:
                 monomial = tuple(sorted(left + right, key=str)) if left and right else left + right
@@ -148,9 +156,15 @@ class Dim:
 
 def _canonical(terms: Mapping[Monomial, int]) -> Dim:
     kept = [(monomial, coefficient) for monomial, coefficient in terms.items() if coefficient]
+    if _weight(kept) > HEAVIEST or any(abs(coefficient) > LARGEST for _, coefficient in kept):
+        raise OverflowError(f"an expression of sizes with more than {HEAVIEST} symbols, or 77 digits")
     if len(kept) > 1:
         kept.sort(key=lambda term: (-len(term[0]), tuple(map(str, term[0]))))
     return Dim(tuple(kept))
+
+
+def _weight(terms: Iterable[tuple[Monomial, int]]) -> int:
+    return sum(1 if isinstance(f, str) else f.weight for monomial, _ in terms for f in monomial)
 
 
 def _natural(factor: Factor) -> bool:
@@ -210,7 +224,10 @@ def _greatest(left: Dim, right: Dim) -> Dim:
 def _applied(name: str, left: Dim, right: Dim) -> Dim:
     if name != "floor" and str(right) < str(left):
         left, right = right, left
-    return Dim((((Function(name, left, right),), 1),))
+    weight = 1 + _weight(left.terms) + _weight(right.terms)
+    if weight > DEEPEST:
+        raise OverflowError(f"a function of sizes with more than {DEEPEST} symbols")
+    return Dim((((Function(name, left, right, weight),), 1),))
 
 
 FUNCTIONS: Mapping[str, Callable[[Dim, Dim], Dim]] = {"floor": _floor, "min": _least, "max": _greatest}

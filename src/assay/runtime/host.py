@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from assay.errors import ContractError
+from assay.errors import ContractError, HardwareFault
 from assay.graph.graph import AttributeValue, Literal, ValueType
 from assay.ops.resolution import place_of
 from assay.ops.standard.definition import outputs_of
@@ -38,6 +38,9 @@ def run_node(site: Site, inputs: Sequence[Value], bodies: Mapping[str, Run]) -> 
             more |= {"site": site} if definition.informed else {}
             given = definition.given_to_reference(inputs)
             found = definition.reference(*given, **site.attributes, **more)
+    except MemoryError as error:
+        want, place = "room for its outputs", place_of(site.node)
+        raise HardwareFault("memory gave out", place=place, want=want, got=f"{error}"[:300]) from error
     except (ValueError, TypeError, IndexError, ArithmeticError) as error:
         rule, want = "the node can't be computed", "inputs that keep its contract"
         place = f"line {site.node.line} › {place_of(site.node)}" if site.node.line else place_of(site.node)

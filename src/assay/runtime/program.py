@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from assay.compiler.expand import function_of
 from assay.compiler.stage import Stage, kernels, nbytes_of, plan, stage
-from assay.errors import ContractError
+from assay.errors import ContractError, HardwareFault
 from assay.graph.dim import Dim
 from assay.graph.graph import Graph
 from assay.kernels.cache import Progress, addresses
@@ -181,7 +181,9 @@ class Program:
             inference = self._infer(inputs)
         if inference.errors:
             raise ContractError.together(list(inference.errors))
-        ready = Ready(self, stage(inference, self.graph.outputs, self.off), inference)
+        ready = Ready(
+            self, stage(inference, self.graph.outputs, self.off, self.store.device.pool.capacity), inference
+        )
         ready.place(self._arena_of(ready.nbytes))
         return ready
 
@@ -219,6 +221,8 @@ class Ready:
         self.fresh = [name for name in dict.fromkeys(map(found.base, found.kept)) if name not in given]
         """Wanted values that calls make: they are written into arrays of the caller's."""
         self.plan = plan(found, program.graph, set(self.fresh), share="share" not in program.off)
+        self.nbytes = self.plan.arena + self.plan.scratch * self._device.team.nthreads
+        self._refuse_oversized(program.graph.name)
         self._kernels = addresses(
             [*self.plan.kernels, *kernels(found.calls), *kernels(found.setup)],
             program.progress if found.calls else None,
@@ -231,7 +235,20 @@ class Ready:
         self._places |= self._settle(found, program)
         self.tape: Tape | None = None
         self._alone = touched(found, found.calls) < LITTLE
-        self.nbytes = self.plan.arena + self.plan.scratch * self._device.team.nthreads
+
+    def _refuse_oversized(self, name: str) -> None:
+        """Raise HardwareFault, before anything is allocated, for a plan that can't be held."""
+        most = self._device.pool.capacity
+        outputs = sum(nbytes_of(self.stage, name) for name in self.fresh)
+        if self.nbytes + outputs > most:
+            want, got = (
+                f"at most {most:,} bytes",
+                f"{self.nbytes:,} for values between, {outputs:,} for outputs",
+            )
+            hint = "the model's sizes, or those of its inputs, are beyond this machine"
+            raise HardwareFault("a plan that memory can't hold", place=name, want=want, got=got, hint=hint)
+        for site, _ in self.hosts:
+            site.memory = most
 
     def place(self, arena: Buffer) -> None:
         """Take an arena on."""

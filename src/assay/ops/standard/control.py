@@ -7,8 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from assay.errors import SchedulingDeadlock
 from assay.graph.dim import Dim
-from assay.graph.graph import ValueType
+from assay.graph.graph import Graph, ValueType
+from assay.graph.text import quote
+from assay.ops.standard.known import constant_of
 from assay.ops.standard.move import single
 from assay.ops.standard.registry import define
 from assay.ops.standard.site import UNKNOWN, UNRANKED, Array, Made, Site
@@ -115,6 +118,27 @@ def _collected(site: Site, made: Types, count: Dim, axes: Sequence[int] = ()) ->
     return found
 
 
+MOST_TRIPS = 1 << 24
+"""Iterations of the longest loop that nothing but their number ends."""
+ENDLESS = "a loop without a sensible end"
+CONDITION = f"at most {MOST_TRIPS} iterations, or a condition that the body decides"
+
+
+def _endless(trips: Array, site: Site) -> bool:
+    """Whether a loop is long, and its body hands on the condition as it is, or a constant that is true."""
+    body: Graph = site.body("body")
+    if int(trips.reshape(-1)[0]) <= MOST_TRIPS:
+        return False
+    makers = {node.outputs[0]: node for node in body.nodes if node.op in ("Identity", "Constant")}
+    name = body.outputs[0]
+    while name in makers:
+        maker = makers.pop(name)
+        if maker.op == "Constant":
+            return bool(constant_of(maker).all())
+        name = maker.inputs[0]
+    return name == body.inputs[1]
+
+
 def _loop(site: Site) -> Sequence[Made]:
     carried = site.types[2:]
     for index in (0, 1):
@@ -123,12 +147,12 @@ def _loop(site: Site) -> Sequence[Made]:
     what = "condition, carried, collected; and iteration, condition, carried for inputs"
     if not arity(site, len(carried) + 2, len(site.node.outputs) + 1, what):
         return []
+    trips = site.peek(0)
+    if trips is not None and trips.dtype != object and _endless(trips, site):
+        site.refuse(ENDLESS, want=CONDITION, got=f"{trips} iterations", input=0)
+        return []
     kinds, made = _settled(site, [ValueType.of(I64), ValueType.of(BOOL)], carried)
     return [*kinds, *_collected(site, made, site.unknown("trips"))]
-
-
-MOST_TRIPS = 1 << 31
-"""Iterations of the longest loop that is run."""
 
 
 def _run_loop(
@@ -139,17 +163,21 @@ def _run_loop(
     site: Site,
     **attributes: object,
 ) -> tuple[object, ...]:
-    trips = MOST_TRIPS if M is None else int(M.reshape(-1)[0])
-    if trips > MOST_TRIPS:
-        raise ValueError(f"a loop of {trips} iterations; at most {MOST_TRIPS}")
+    trips = 1 << 63 if M is None else int(M.reshape(-1)[0])
+    if M is not None and _endless(M, site):
+        place = f"node {quote(site.node.name)}"
+        raise SchedulingDeadlock(ENDLESS, place=place, want=CONDITION, got=f"{trips}")
     going = cond is None or bool(cond.reshape(-1)[0])
-    values, rows, trip = list(carried), list[list[object]](), 0
+    values, rows, trip, taken = list(carried), list[list[object]](), 0, 0
     while going and trip < trips:
         found = bodies["body"]([np.array(trip, np.int64), np.array(going), *values])
         going = bool(np.asarray(found[0]).reshape(-1)[0])
         values = found[1 : len(carried) + 1]
         rows.append(found[len(carried) + 1 :])
         trip += 1
+        taken += sum(each.nbytes for each in rows[-1] if isinstance(each, np.ndarray))
+        if taken > site.memory:
+            raise MemoryError(f"{taken:,} bytes, collected in {trip} iterations")
     kinds = site.outputs[len(carried) :]
     columns = zip(*rows, strict=True) if rows else [()] * len(kinds)
     return (*values, *(stacked(column, kind) for column, kind in zip(columns, kinds, strict=True)))

@@ -17,17 +17,14 @@ from assay.graph.graph import Graph, Node, ValueType
 from assay.graph.text import quote
 from assay.ops.resolution import place_of
 from assay.ops.standard import contract, registry, schema, versions
+from assay.ops.standard.growth import DEEPEST, grown, growth, most_nodes
 from assay.ops.standard.known import FOLDED, constant_of, folded, symbolic
 from assay.ops.standard.names import bound, inner_names
 from assay.ops.standard.older import REWRITES
 from assay.ops.standard.rewriting import Rewriting
 from assay.ops.standard.schema import Schema
-from assay.ops.standard.site import Array, Made, Problem, Site
+from assay.ops.standard.site import RANK, Array, Made, Problem, Site
 from assay.tensor.narrow import dtype_of
-
-DEEPEST = 32
-"""Functions and graphs inside each other."""
-
 
 Expand = Callable[[Site], Graph | None]
 Types = tuple[ValueType | None, ...]
@@ -69,7 +66,10 @@ class Inference:
         self.opsets: Mapping[str, int] = graph.opsets or (outer.opsets if outer else {})
         own = {each.name: each for each in graph.functions}
         self.functions: Mapping[str, Graph] = outer.functions if outer else own
-        self.depth: int = outer.depth + 1 if outer else 0
+        self.running: tuple[str, ...] = (*outer.running, "") if outer else ()
+        """The functions that this is in, and "" for each body."""
+        self.walks: list[int] = outer.walks if outer else [most_nodes(grown(graph.nodes))]
+        """How often bodies may still be gone through."""
         self.names: dict[str, str] = {}
         """The graph's names of values that go by others here."""
         self.written: dict[object, Types] = outer.written if outer else {}
@@ -90,6 +90,8 @@ class Inference:
             self._once(name, Node(kind, (), (name,)))
         if not self.trusted:
             self._versions()
+            if self.graph.functions:
+                self._growth()
         if self.errors:
             return self
         self._nodes(self.graph, self.graph.nodes)
@@ -107,6 +109,13 @@ class Inference:
                 node = Node("opset", (), (domain,), line=line)
                 hint = "a newer onnx package may know it" if version > most else "export it anew"
                 self._tell(node, "unknown version of a set of operators", f"1 to {most}", str(version), hint)
+
+    def _growth(self) -> None:
+        """Refuse functions that call each other so often that few nodes stand for billions."""
+        total, most, node = growth(self.graph)
+        if total > most:
+            rule, want, got = "functions grow beyond measure", f"at most {most} nodes", f"{total} in all"
+            self._tell(node, rule, want, got, "functions that call each other twice double at each step")
 
     def known(self, name: str) -> ValueType | None:
         """The type of one of the graph's values."""
@@ -219,13 +228,22 @@ class Inference:
         site = Site(node, definition, kinds, values, contract.filled(node, definition.schema))
         site.infer_body = lambda attribute, types: self._body(node, attribute, types)
         before = len(self.errors)
-        made = self._ruled(site)
+        try:
+            made = self._ruled(site)
+        except OverflowError:  # an expression of sizes that grew too long to be of use
+            made = [None] * len(node.outputs)
+        except ArithmeticError as error:
+            made = ()
+            site.refuse("sizes that can't be computed", want="a divisor that isn't 0", got=error)
+        site.outputs = contract.outputs(site, made)
+        for kind in site.outputs:
+            got = len(kind.shape) if kind else 0
+            site.require(got <= RANK, "too many axes", want=f"at most {RANK} in an output", got=got)
         for problem in site.problems:
             self._refuse(written, node, definition.schema, problem)
         if site.problems:
             self._poison(node)
             return
-        site.outputs = contract.outputs(site, made)
         function = self.expand(site)
         if function is None:
             self._define(site)
@@ -281,9 +299,9 @@ class Inference:
 
     def _scope(
         self,
-    ) -> tuple[dict[str, str], Mapping[str, int], int, bool, bool, dict[str, Node]]:
+    ) -> tuple[dict[str, str], Mapping[str, int], tuple[str, ...], bool, bool, dict[str, Node]]:
         """What is other inside a function or a branch."""
-        return self.names, self.opsets, self.depth, self.trusted, self.scoped, self._made
+        return self.names, self.opsets, self.running, self.trusted, self.scoped, self._made
 
     def _inline(self, node: Node, body: Graph) -> None:
         """A body's nodes in place of the node, whose outputs then are the body's."""
@@ -292,7 +310,7 @@ class Inference:
         self.opsets, self.trusted, self.scoped, self._made = body.opsets or self.opsets, False, False, {}
         self._nodes(body, body.nodes)
         results = list(map(self._own, body.outputs))
-        self.names, self.opsets, self.depth, self.trusted, self.scoped, self._made = before
+        self.names, self.opsets, self.running, self.trusted, self.scoped, self._made = before
         self._copies(results, node)
 
     def _copies(self, results: Sequence[str], node: Node) -> None:
@@ -315,13 +333,19 @@ class Inference:
         assert isinstance(body, Graph)
         given = {name: kind for name, kind in zip(body.inputs, types, strict=False) if kind}
         self._note((node.line, attribute), tuple(types))
+        self.walks[0] -= 1
+        if self.walks[0] < 0:
+            if not self.walks[0] + 1:
+                rule, got = "loops inside each other", "types that change with each way through"
+                self._tell(node, rule, "bodies whose types settle", got, "give carried values one type")
+            return (None,) * len(body.outputs)
         inner = Inference(body, given, {}, self).run()
         told = {(error.place, error.rule) for error in self.errors}  # a loop's body is gone through again
         self.errors += [error for error in inner.errors if (error.place, error.rule) not in told]
         return tuple(inner.known(name) for name in body.outputs)
 
     def _function(self, node: Node, function: Graph) -> None:
-        if self.depth > DEEPEST:
+        if len(self.running) > DEEPEST or node.op in self.running:
             rule, got = "functions inside each other", "more, or one that calls itself"
             self._tell(node, rule, f"at most {DEEPEST}", got, "a function may not lead to itself")
             self._poison(node)
@@ -341,19 +365,19 @@ class Inference:
         given |= node.attributes
         nodes = bound(function.nodes, given)
         before = self._scope()
-        names, opsets, depth = before[:3]
+        names, opsets, running = before[:3]
         inputs = (*node.inputs, *[""] * (len(function.inputs) - len(node.inputs)))
         outputs = tuple(map(self._own, node.outputs))
         self.names = inner_names(function, outputs)
         self.names |= {
             formal: names.get(actual, actual) for formal, actual in zip(function.inputs, inputs, strict=True)
         }
-        self.opsets, self.depth = function.opsets or opsets, depth + 1
+        self.opsets, self.running = function.opsets or opsets, (*running, node.op)
         self.trusted, self.scoped, self._made = False, True, {}
         self._note(function.name, tuple(map(self.known, function.inputs)))
         self._nodes(function, nodes)
         results = list(map(self._own, function.outputs))
-        self.names, self.opsets, self.depth, self.trusted, self.scoped, self._made = before
+        self.names, self.opsets, self.running, self.trusted, self.scoped, self._made = before
         self._copies(results, replace(node, outputs=outputs))
 
     # Values by name

@@ -10,7 +10,7 @@ from assay.graph.dim import Dim
 from assay.graph.graph import ValueType
 from assay.ops.standard.definition import Range
 from assay.ops.standard.registry import define
-from assay.ops.standard.site import UNRANKED, Array, Made, Site, elements
+from assay.ops.standard.site import RANK, UNRANKED, Array, Made, Site, elements
 from assay.tensor.dtype import I64
 
 
@@ -57,6 +57,10 @@ def _reshape(site: Site) -> Sequence[Made]:
     wanted = site.dims(1)
     if wanted is None:
         count = site.type(1).shape[0].constant if site.rank(1) == 1 else None
+        if not site.require(
+            (count or 0) <= RANK, "too many axes", want=f"at most {RANK}", got=count, input=1
+        ):
+            return [None]
         return [UNRANKED if count is None else tuple(site.unknown(str(axis)) for axis in range(count))]
     shape: list[Dim] = []
     free: list[int] = []

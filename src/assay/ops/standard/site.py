@@ -20,6 +20,8 @@ Array = NDArray[np.generic]
 Numbers = NDArray[np.float64]
 """An array in a reference, of any type: NumPy's arithmetic is the same for all."""
 Shape = tuple[Dim, ...]
+RANK = 64
+"""The most axes that an array in NumPy has."""
 UNRANKED: Shape = (ANY,)
 UNKNOWN = ValueType(DType("unknown", 1, 1, "unknown"), UNRANKED)
 """The type of a value of which nothing is known before it is there."""
@@ -67,6 +69,8 @@ class Site:
         self.made: dict[int, Array] = {}
         self.problems: list[Problem] = []
         self.wanted: set[int] = set()
+        self.memory = 1 << 62
+        """Bytes that values may take where it runs."""
         self.infer_body: InferBody = lambda attribute, types: ()
         """The types of the outputs of the graph in an attribute where its inputs have these types."""
 

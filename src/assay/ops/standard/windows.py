@@ -14,7 +14,7 @@ RANGES: dict[str, Range] = {
     "auto_pad": one_of("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"),
     "strides": POSITIVE,
     "dilations": POSITIVE,
-    "kernel_shape": POSITIVE,
+    "kernel_shape": Range(low=1, high=1 << 16),
 }
 
 
