@@ -192,7 +192,7 @@ def _lower_scatter(words: Callable[[Site], tuple[int, ...]], site: Site, emitter
         head = _words(site, 1, (block, positions, axes, parts, total * size // block, *how, *rest))
         indices = emitter.input(1)
         emitter.call(
-            "index.scatter", [updates, indices, y, *head], reads=[updates, indices, data], writes=[y]
+            "index.scatter", [updates, indices, y, *head], reads=[updates, indices, y], writes=[y]
         )
 
 
