@@ -62,6 +62,14 @@ def one_of(*choices: AttributeValue) -> Range:
     return Range(choices=choices)
 
 
+WAYS = {
+    "kernel": "compiled kernels",
+    "function": "a function of operators that run on kernels",
+    "reference": "a reference of our own in NumPy, between two tapes of kernels",
+    "delegated": "the standard's own evaluator, between two tapes of kernels",
+}
+
+
 @dataclass(frozen=True, eq=False)
 class Definition:
     """See the module.
@@ -107,6 +115,15 @@ class Definition:
     def native(self) -> bool:
         """Whether kernels run it, or nothing has to."""
         return bool(self.view or self.pointwise or self.lower)
+
+    @cached_property
+    def way(self) -> str:
+        """How nodes are run, in one of four words that `WAYS` explains."""
+        if self.native:
+            return "kernel"
+        if self.function or self.expand:
+            return "function"
+        return "reference" if self.reference else "delegated"
 
     def given_to_reference(self, inputs: Sequence[object]) -> list[object]:
         """The inputs as the reference takes them: None for each that is left out at the end."""

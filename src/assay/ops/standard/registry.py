@@ -8,6 +8,7 @@ from importlib.metadata import entry_points
 
 from assay.errors import ContractError
 from assay.ops.standard.definition import Definition
+from assay.ops.standard.record import gaps, strangers
 
 FAMILIES = (
     "pointwise", "shape", "control", "linear", "conv", "reduce", "norm", "resize", "pool", "recurrent",
@@ -24,9 +25,12 @@ _definitions: dict[str, Definition] = {}
 def define(name: str, rule: object, **fields: object) -> Definition:
     """Register an operator: a name such as `Softmax` or `com.example.Scale`, and the fields of a Definition.
 
-    Raises ContractError when the name is taken.
+    Raises ContractError when the name is taken, or with all that its record lacks.
     """
     definition = Definition(name, rule, **fields)  # type: ignore[arg-type]
+    if problems := [*gaps(definition), *(strangers(definition) if definition.given else ())]:
+        want = "a record that is complete and agrees with its schema"
+        raise ContractError("operator refused", place=name, want=want, got="; ".join(problems))
     if name in _definitions:
         got = f"defined already, by {_definitions[name].rule.__module__}"
         raise ContractError("operator name taken", place=name, want="a name of its own", got=got)
