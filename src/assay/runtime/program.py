@@ -345,7 +345,8 @@ class Body:
         fixed = tuple(name for name in body.captures if name in constants)
         self.own = body.inputs
         self.captured = tuple(name for name in body.captures if name not in constants)
-        graph = replace(body, inputs=(*body.inputs, *self.captured), weights=fixed, types=dict(body.types))
+        types = {**body.types, **{name: type_of(constants[name]) for name in fixed}}
+        graph = replace(body, inputs=(*body.inputs, *self.captured), weights=fixed, types=types)
         self.program = Program(
             graph,
             program.store,
