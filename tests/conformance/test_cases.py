@@ -6,7 +6,14 @@ import pytest
 
 from conformance.cases import Case, folder_case, folder_cases, modules, node_cases, run
 
-EXCEPTIONS: dict[str, str] = {}
+RANDOM = "random by definition"
+EXCEPTIONS = {
+    "test_dft_inverse": "what is wanted has errors of float32: 2e-7 in place of 0",
+    "test_dft_inverse_opset19": "what is wanted has errors of float32: 2e-7 in place of 0",
+    **{f"test_training_dropout{each}": RANDOM for each in ("", "_mask", "_default", "_default_mask")},
+    **{f"test_bernoulli{each}": RANDOM for each in ("", "_double", "_seed")},
+    **{f"test_bernoulli{each}_expanded": RANDOM for each in ("", "_double", "_seed")},
+}
 """Cases that can't be met, each with the reason."""
 
 

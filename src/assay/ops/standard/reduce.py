@@ -16,6 +16,7 @@ from assay.ops.operator import BITWISE, Exactness
 from assay.ops.standard.compose import Composer
 from assay.ops.standard.definition import AXIS, FLAG
 from assay.ops.standard.emit import Emitter
+from assay.ops.standard.function import Function, Name, written
 from assay.ops.standard.registry import define
 from assay.ops.standard.shape import axes_of
 from assay.ops.standard.site import UNRANKED, Made, Numbers, Shape, Site
@@ -229,10 +230,21 @@ define(
     "of the greatest magnitude: a sum of exponentials, a logarithm"),
     kernels=(("reduce.<type> and elementwise.chain", "always"),),
 )  # fmt: skip
+
+
+def _first_greatest(f: Function) -> Sequence[Name]:
+    axis, sizes = f.site.integer("axis"), f.site.sizes(0)
+    places = f.number(np.arange(sizes[axis]).reshape([-1 if at == axis else 1 for at in range(len(sizes))]))
+    found = f("Equal", places, f("ArgMax", f.input(0), axis=axis, keepdims=1))
+    return [f.cast(found, f.site.dtype(0))]
+
+
 define(
     "Hardmax", _softmax, summary="1 at the first greatest element along an axis, 0 elsewhere.",
     formula="output[i] = (i = argmax input)", shapes="The input's.", ranges={"axis": AXIS},
-    reference=_hardmax,
+    reference=_hardmax, function=written(_first_greatest), kernels=(("order.arg and elementwise.chain",
+    "always"),),
+    not_differentiable={"input": "a choice has no slope"},
 )  # fmt: skip
 
 

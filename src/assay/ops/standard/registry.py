@@ -14,6 +14,7 @@ FAMILIES = (
     "pointwise", "shape", "control", "linear", "conv", "reduce", "norm", "resize", "pool", "recurrent",
     "move", "pad", "fold", "cast", "fill", "index", "sequence", "text", "learned",
     "training",
+    "quantized", "einsum", "sampled", "regions", "random", "running", "signal", "attention",
 )  # fmt: skip
 """Modules of assay.ops.standard that define operators when they are imported."""
 GROUP = "assay.operators"

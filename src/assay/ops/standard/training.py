@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from types import MappingProxyType
-
-import numpy as np
 
 from assay.graph.graph import ValueType
 from assay.ops.operator import Exactness
-from assay.ops.standard.control import Run, differ
+from assay.ops.standard.control import differ
 from assay.ops.standard.definition import one_of
+from assay.ops.standard.function import Function, Name, written
 from assay.ops.standard.move import single
 from assay.ops.standard.registry import define
 from assay.ops.standard.schema import numbered
-from assay.ops.standard.site import Array, Made, Site
+from assay.ops.standard.site import Made, Site
 from assay.tensor.dtype import BF16, F16, F32, F64, DType
-from assay.tensor.narrow import dtype_of, numpy_of
 
 TRAINING = "ai.onnx.preview.training"
 
@@ -114,30 +112,41 @@ def _precision(dtype: DType, number: object) -> DType | None:
     return F64 if dtype is F64 else F32
 
 
-def _run_attention(
-    Q: Array, K: Array, V: Array, *, scale: float | None, softmax_precision: int | None,
-    bodies: Mapping[str, Run] = MappingProxyType({}), **attributes: object,
-) -> Array:  # fmt: skip
-    source = dtype_of(Q.dtype)
-    assert source
-    precision = _precision(source, softmax_precision)
+def _inline(f: Function, key: str, x: Name) -> Name:
+    """A graph in an attribute, on a value; the value as it is where there is none."""
+    if f.site[key] is None:
+        return x
+    body = f.site.body(key)
+    names = {name: f"{key}/{name}" for node in body.nodes for name in node.outputs} | {body.inputs[0]: x}
+    for node in body.nodes:
+        inner = {name: body.renamed(names) for name, body in node.bodies}
+        inputs, outputs = (
+            tuple(names.get(name, name) for name in each) for each in (node.inputs, node.outputs)
+        )
+        more = {**node.attributes, **inner}
+        f.nodes.append(replace(node, inputs=inputs, outputs=outputs, attributes=more))
+    return names.get(body.outputs[0], body.outputs[0])
+
+
+def _write(f: Function) -> Sequence[Name]:
+    (b, heads, length, size), (_, few, keys, _), dtype = f.site.sizes(0), f.site.sizes(1), f.site.dtype(0)
+    precision = _precision(dtype, f.site["softmax_precision"])
+    wide, rows = F64 if dtype is F64 else F32, heads // few * length
     assert precision
-    dtype, groups = numpy_of(precision), Q.shape[1] // K.shape[1]
-    root = np.array(np.sqrt(np.float32(scale if scale is not None else 1 / np.sqrt(Q.shape[3]))), Q.dtype)
-    keys, values = np.repeat(K, groups, 1), np.repeat(V, groups, 1)
-    scores = np.matmul(np.multiply(Q, root), np.swapaxes(np.multiply(keys, root), -1, -2)).astype(dtype)
-    if "score_mod" in bodies:
-        scores = np.asarray(bodies["score_mod"]([np.ascontiguousarray(scores)])[0])
-    powers = np.exp(scores - np.max(scores, -1, keepdims=True))
-    weights = (powers / np.sum(powers, -1, keepdims=True)).astype(dtype)
-    if "prob_mod" in bodies:
-        weights = np.asarray(bodies["prob_mod"]([np.ascontiguousarray(weights)])[0])
-    return np.asarray(np.matmul(weights, values.astype(dtype))).astype(V.dtype)
+    scale = f.number(size**-0.5 if f.site["scale"] is None else f.site.number("scale"), wide)
+    q, k, v = (f.cast(f.input(index), wide) for index in range(3))
+    q = f.reshape(f("Mul", q, scale), b, few, rows, size)
+    scores = f.reshape(f("MatMul", q, f.moved(k, (0, 1, 3, 2))), b, heads, length, keys)
+    weights = f("Softmax", _inline(f, "score_mod", f.cast(scores, precision)), axis=3)
+    weights = f.reshape(f.cast(_inline(f, "prob_mod", weights), wide), b, few, rows, keys)
+    return [f.cast(f.reshape(f("MatMul", weights, v), b, heads, length, f.site.sizes(2)[3]), dtype)]
 
 
 define(
-    "ai.onnx.preview.FlexAttention", _attention, reference=_run_attention,
-    exactness=Exactness("ulp", "C + 8", "NumPy's products and exponentials"),
+    "ai.onnx.preview.FlexAttention", _attention, function=written(_write),
+    exactness=Exactness("ulp", "(K + N) / 8 + 512", "of the greatest |V|: two products and a softmax"),
     formula="Y = prob_mod(softmax(score_mod(Q · Kᵀ · scale))) · V",
     shapes="[batch, heads of Q, length, width of V]",
+    numerics=("Products are float32, or float64 where Q is; what is between them has softmax_precision.",),
+    kernels=(("matmul.<type>, softmax.float32, and what score_mod and prob_mod take", "always"),),
 )  # fmt: skip
