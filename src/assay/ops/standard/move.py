@@ -180,16 +180,14 @@ def _split(site: Site) -> Sequence[Made]:
         if site.peek(1) is not None:
             site.agree(whole, sum(sizes, Dim.of(0)), "size and sum of split", 1)
     else:
-        uneven = site["num_outputs"] is not None
-        found = site.attributes["num_outputs"] = site.integer("num_outputs") if uneven else count
-        site.require(found == count, "attribute num_outputs disagrees", want=want, got=found)
+        site.require(site["num_outputs"] == count, "attribute num_outputs disagrees, and there is no split",
+                     want=want, got=site["num_outputs"])  # fmt: skip
         chunk = -(-whole // count)
         sizes = [chunk] * (count - 1) + [whole - chunk * (count - 1)]
-        last, hint = sizes[-1].constant, "give the sizes as the input split"
-        good = last is None or (last >= 0 if uneven else sizes[-1] == chunk)
-        want = f"enough for {count} parts" if uneven else f"a multiple of {count}"
         rule, got = f"axis {axis} can't be split", f"{whole} in {site.type(0)}"
-        site.require(good, rule, want=want, got=got, input=0, dim=whole, hint=hint)
+        hint = "give the sizes as the input split"
+        site.require((sizes[-1].constant or 0) >= 0, rule, want=f"enough for {count} parts", got=got, input=0,
+                     dim=whole, hint=hint)  # fmt: skip
     return [(*shape[:axis], size, *shape[axis + 1 :]) for size in sizes[:count]]
 
 
