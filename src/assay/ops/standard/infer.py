@@ -345,7 +345,7 @@ class Inference:
         return tuple(inner.known(name) for name in body.outputs)
 
     def _function(self, node: Node, function: Graph) -> None:
-        if len(self.running) > DEEPEST or node.op in self.running:
+        if len(self.running) > DEEPEST or (node.op in self.functions and node.op in self.running):
             rule, got = "functions inside each other", "more, or one that calls itself"
             self._tell(node, rule, f"at most {DEEPEST}", got, "a function may not lead to itself")
             self._poison(node)
