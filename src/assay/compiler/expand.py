@@ -18,8 +18,6 @@ def function_of(site: Site) -> Graph | None:
     own = site.definition.function and site.definition.function(site)
     if own or not site.definition.expand or site.definition.native or UNKNOWN in site.types:
         return own or None
-    if UNKNOWN in site.types:
-        return None
     if site.definition.once_rounded and site.dtype(0) in (F16, BF16):
         return _in_float32(site)
     return _body(site.node.op, site.node, site.types)

@@ -1,0 +1,80 @@
+"""Operators in the words of others, against NumPy and ONNX Runtime."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import helper
+
+from assay.formats.onnx_file import from_proto
+from assay.ops.standard.random import philox
+from assay.runtime.model import Model
+
+
+def proto(op: str, inputs: list[np.ndarray], opset: int = 22, outputs: int = 1, **attributes: Any) -> Any:
+    names = [f"x{index}" for index in range(len(inputs))]
+    kinds = [helper.np_dtype_to_tensor_dtype(each.dtype) for each in inputs]
+    values = [
+        helper.make_tensor_value_info(*each)
+        for each in zip(names, kinds, (x.shape for x in inputs), strict=True)
+    ]
+    made = [f"y{index}" for index in range(outputs)]
+    node = helper.make_node(op, names, made, **attributes)
+    ends = [helper.make_empty_tensor_value_info(name) for name in made]
+    graph = helper.make_graph([node], "one", values, ends)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+
+
+def ours(model: Any, *inputs: np.ndarray) -> np.ndarray:
+    found = Model(from_proto(model), 1).run({f"x{index}": x for index, x in enumerate(inputs)})
+    first: Any = next(iter(found.values()))
+    return np.asarray(first)
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes"),
+    [
+        ("bij,bjk->bik", [(2, 3, 4), (2, 4, 5)]), ("ij,jk,kl", [(2, 3), (3, 4), (4, 2)]),
+        ("iij->j", [(3, 3, 2)]),
+        ("...i,i...->...", [(2, 1, 3), (3, 1, 4)]), ("a,b->ba", [(2,), (3,)]), ("ab->", [(2, 3)]),
+        ("abc,cd,ae->bde", [(2, 3, 4), (4, 2), (2, 3)]),
+    ],
+)  # fmt: skip
+def test_einsum_is_numpys(equation: str, shapes: list[tuple[int, ...]]) -> None:
+    random = np.random.default_rng(0)
+    inputs = [random.integers(-4, 5, shape).astype(np.float32) for shape in shapes]  # sums are exact
+    found = ours(proto("Einsum", inputs, equation=equation), *inputs)
+    np.testing.assert_array_equal(found, np.einsum(equation, *inputs))
+
+
+def test_regions_have_the_greatest_elements_of_their_bins() -> None:
+    x = np.random.default_rng(1).standard_normal((2, 3, 9, 7)).astype(np.float32)
+    rois = np.array([[0, 1, 1, 9, 12], [1, 0, 0, 13, 17], [0, 6, 3, 6, 3]], np.float32)
+    model = proto("MaxRoiPool", [x, rois], 21, pooled_shape=[2, 3], spatial_scale=0.5)
+    (want,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x0": x, "x1": rois})
+    np.testing.assert_array_equal(ours(model, x, rois), want)
+
+
+def test_philox_has_its_known_answer() -> None:
+    assert philox(0, 0, 1)[0] == 0xE169C58D6627E8D5  # of the paper's own implementation
+
+
+def test_random_numbers_are_the_seeds() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        same = [ours(proto("RandomNormal", [], shape=[64, 64], seed=3.0)) for _ in range(2)]
+        others = [ours(proto("RandomUniform", [], shape=[8])) for _ in range(2)]
+    np.testing.assert_array_equal(same[0], same[1])
+    assert not np.array_equal(others[0], others[1])
+    assert abs(same[0].mean()) < 0.08 and abs(same[0].std() - 1) < 0.06  # 5 deviations of 4096 draws
+
+
+def test_halves_of_functions_are_rounded_once() -> None:
+    x = np.linspace(-4, 4, 33, dtype=np.float16)
+    wide = x.astype(np.float32)
+    want = (wide / (1 + np.exp(-wide))).astype(np.float16)
+    np.testing.assert_allclose(ours(proto("Swish", [x], 24), x), want, rtol=2**-10)
