@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -144,6 +145,17 @@ def test_a_copy_or_cast_is_never_made(cli, path: Path, tmp_path: Path) -> None:
         np.save(tmp_path / "other.npy", array)
         outcome = cli("infer", str(path), "-i", f"x=@{tmp_path / 'other.npy'}", *others)
         assert outcome.code == 1 and f"np.ascontiguousarray(x{', ' * bool(want)}{want})" in outcome.err
+
+
+def test_bfloat16_goes_through_files(cli, tmp_path: Path) -> None:
+    text = '<ir_version: 10, opset_import: ["" : 21]> g (bfloat16[n] x) => (bfloat16[n] y) { y = Neg(x) }'
+    onnx.save(parser.parse_model(text), tmp_path / "b.onnx")
+    array = np.array([1, -2.5], ml_dtypes.bfloat16)
+    np.save(tmp_path / "b.npy", array)
+    given = "-i", f"x=@{tmp_path / 'b.npy'}", "-o", str(tmp_path / "c.npy")
+    outcome = cli("infer", str(tmp_path / "b.onnx"), *given)
+    assert outcome.code == 0 and "bfloat16" in outcome.out, outcome.err
+    np.testing.assert_array_equal(np.load(tmp_path / "c.npy").view(ml_dtypes.bfloat16), -array)
 
 
 def test_one_array_goes_to_npy_and_several_do_not(cli, path: Path, tmp_path: Path) -> None:

@@ -89,11 +89,19 @@ def _refuse_strange(name: str, specs: Mapping[str, TensorSpec]) -> None:
 
 def _array(name: str, text: str, dtype: str) -> Array:
     """The array in a file (of an archive that of the input's name), or the value in that text."""
-    if text.startswith("@"):
-        return _file(name, Path(text[1:]))
     from assay.tensor.dtype import BY_NAME
     from assay.tensor.narrow import numpy_of
 
+    if text.startswith("@"):
+        found = _file(name, Path(text[1:]))
+        # NumPy's files say of bfloat16 and narrower only how many bytes they have.
+        if (
+            found.dtype.kind == "V"
+            and dtype in BY_NAME
+            and numpy_of(BY_NAME[dtype]).itemsize == found.itemsize
+        ):
+            return found.view(numpy_of(BY_NAME[dtype]))
+        return found
     if dtype not in BY_NAME:
         raise RequestError("values can't be given here", want=dtype, got=repr(text))
     kind = numpy_of(BY_NAME[dtype])
