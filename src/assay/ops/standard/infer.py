@@ -207,6 +207,11 @@ class Inference:
 
     def infer(self, node: Node, written: Node) -> None:
         """Hold a node in its newest meaning against the contract, and define its outputs."""
+        if node.op == "Constant" and len(node.attributes) != 1:
+            got, hint = ", ".join(node.attributes) or "none", "a Constant has one attribute, its value"
+            self._tell(written, "no value, or several", "one attribute", got, hint)
+            self._poison(node)
+            return
         if node.op == "Constant":
             self.constant(node.outputs[0], constant_of(node))
             return

@@ -129,7 +129,7 @@ define(
 def _rows_rule(site: Site) -> Sequence[Made]:
     shape, axis = site.shape(0), site.integer("axis")
     for index in (1, 2):
-        if site.has(index):
+        if site.has(index) and site.want_rank(index, 0, len(shape)):
             for dim, want in zip(site.shape(index)[::-1], shape[::-1], strict=False):
                 site.require(dim.constant == 1 or dim.equals(want) is not False, "doesn't fit the rows",
                 want=str(want),

@@ -181,6 +181,8 @@ def _unpool(site: Site) -> Sequence[Made]:
         len(size) == dims, "window of another rank", want=f"{dims}", got=len(size)
     ):
         return [None]
+    if not site.want_rank(1, site.rank(0)):
+        return [None]
     for axis in range(site.rank(0)):
         site.agree(site.shape(0)[axis], site.shape(1)[axis], "X and I", 1)
     if site.has(2):

@@ -179,9 +179,10 @@ class Site:
 
     def require(self, holds: bool | None, rule: str, *, want: object, got: object, **more: object) -> bool:
         """Record a violation where something is known not to hold."""
-        if holds is False:
+        broken = holds is not None and not holds  # NumPy's False is another
+        if broken:
             self.refuse(rule, want=want, got=got, **more)  # type: ignore[arg-type]
-        return holds is not False
+        return not broken
 
     def want_rank(self, index: int, low: int, high: int | None = None) -> bool:
         """Whether an input has a rank in the range; `high` is `low` where it isn't given, −1 for no limit."""
