@@ -249,7 +249,8 @@ def _run_cast_map(X: dict[int, object], *, cast_to: str, map_form: str, max_map:
 
 def _zipped(site: Site) -> Sequence[Made]:
     kind, size = labels(site, "classlabels_int64s", "classlabels_strings")
-    site.agree(Dim.of(size), site.shape(0)[-1], "numbers of labels and of columns", 0)
+    if site.want_rank(0, 1, -1):
+        site.agree(Dim.of(size), site.shape(0)[-1], "numbers of labels and of columns", 0)
     rows(site)
     return [ValueType(SEQUENCE, (), ValueType(MAP, (), ValueType(kind, (), ValueType(F32, ()))))]
 
@@ -270,6 +271,8 @@ def _classified(site: Site) -> Sequence[Made]:
 
 
 def _linear(site: Site) -> Sequence[Made]:
+    if not site.want_rank(0, 1, 2):
+        return [None]
     targets, size, columns = site.integer("targets"), count(site, "coefficients"), site.shape(0)[-1].constant
     good = columns is None or size == targets * columns
     want = f"{targets} · {columns}, targets and features"
@@ -299,7 +302,7 @@ def _trees(site: Site) -> Sequence[Made]:
     for key, most in (
         ("tree_roots", size),
         ("leaf_targetids", wide),
-        ("nodes_featureids", site.shape(0)[-1].constant),
+        ("nodes_featureids", site.shape(0)[-1].constant if site.rank(0) else 1),
     ):
         bad = [each for each in site.integers(key) or () if most is not None and not 0 <= each < most]
         site.require(not bad, f"attribute {key} out of range", want=f"0 to {(most or 0) - 1}", got=bad[:4])

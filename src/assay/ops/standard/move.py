@@ -345,9 +345,7 @@ define(
 def _tile(site: Site) -> Sequence[Made]:
     shape, count = site.shape(0), length(site, 1)
     want, rule = f"{len(shape)}, for {site.type(0)}", "numbers of repeats and of axes disagree"
-    if not (
-        site.want_rank(1, 1) and site.require(count in (None, len(shape)), rule, want=want, got=count, input=1)
-    ):
+    if site.problems or not site.require(count in (None, len(shape)), rule, want=want, got=count, input=1):
         return [None]
     repeats = site.dims(1)
     if repeats is None:

@@ -126,7 +126,8 @@ define(
 
 
 def _classes(site: Site) -> Sequence[Made]:
-    site.want_rank(0, 2)
+    if not site.want_rank(0, 2):
+        return [None]
     return [ValueType(named(site, "dtype", F32), (site.shape(0)[0], Dim.of(site.integer("sample_size"))))]
 
 
