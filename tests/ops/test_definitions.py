@@ -22,10 +22,11 @@ TEXT = "it works on text"
 PICTURE = "it decodes pictures"
 LEARNED = "a model of ai.onnx.ml from before networks: no gradient"
 PREVIEW = "not in the standard yet"
+DRAWN = "each run may draw a seed"
 RARE = "no graph of the catalogue has it"
 ON_THE_HOST = {
     "Constant": KNOWN, "Shape": KNOWN, "Size": KNOWN,
-    "Compress": SIZES, "NonZero": SIZES, "Unique": SIZES,
+    "Compress": SIZES, "NonMaxSuppression": SIZES, "NonZero": SIZES, "Unique": SIZES,
     "If": BODY, "Loop": BODY, "Scan": BODY, "SequenceMap": BODY,
     **dict.fromkeys(
         ("ConcatFromSequence", "Optional", "OptionalGetElement", "OptionalHasElement", "SequenceAt",
@@ -33,8 +34,9 @@ ON_THE_HOST = {
          "SplitToSequence"), LISTS),
     **dict.fromkeys(("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "TfIdfVectorizer"),
                     TEXT),
-    "ImageDecoder": PICTURE,
-    "Col2Im": RARE, "Hardmax": RARE, "MaxUnpool": RARE, "ReverseSequence": RARE, "TensorScatter": RARE,
+    "ImageDecoder": PICTURE, "RandomUniform": DRAWN, "RandomUniformLike": DRAWN,
+    "Col2Im": RARE, "Det": RARE, "MaxRoiPool": RARE, "MaxUnpool": RARE, "MelWeightMatrix": RARE,
+    "ReverseSequence": RARE, "TensorScatter": RARE,
 }  # fmt: skip
 """Operators that NumPy or the standard's evaluator runs, each with the reason; those of ai.onnx.ml and of the
 preview domains go by their domain.

@@ -16,6 +16,7 @@ from assay.ops.standard.quantized import named
 from assay.ops.standard.registry import define
 from assay.ops.standard.site import Array, Made, Numbers, Site
 from assay.tensor.dtype import F32, F64
+from assay.tensor.narrow import numpy_of
 
 LONGEST = 2048
 """Of transforms by a matrix; longer ones are NumPy's."""
@@ -240,13 +241,28 @@ def _mel(site: Site) -> Sequence[Made]:
     return [ValueType(dtype, (length // 2 + 1, bins))]
 
 
+def _numpy_mel(*numbers: Array, site: Site, output_datatype: int) -> Array:
+    bands, length, rate, low, high = (float(each.reshape(-1)[0]) for each in numbers)
+    first, last = (2595 * np.log10(1 + each / 700) for each in (low, high))
+    mels = first + (last - first) / (bands + 2) * np.arange(bands + 2)
+    edges = np.floor((length + 1) * 700 * (10 ** (mels / 2595) - 1) / rate)
+    k, (left, peak, right) = (
+        np.arange(length // 2 + 1)[:, None],
+        (edges[at : at + int(bands)] for at in range(3)),
+    )
+    rise = (k >= left) * (k - left) / np.maximum(peak - left, 1)
+    fall = (k < right) * (right - k) / np.maximum(right - peak, 1)
+    made = site.outputs[0]
+    assert made
+    return np.where(k == peak, 1, np.where(k < peak, rise, fall)).astype(numpy_of(made.dtype))
+
+
 define(
-    "MelWeightMatrix", _mel, formula="output[k, m] = the height at frequency k · sample_rate / dft_length "
-    "of the "
-    "triangle between the mel scale's points m, m + 1 and m + 2, whose peak is 1; mel(f) = 2595 log10(1 + f "
-    "/ 700)",
-    shapes="[⌊dft_length / 2⌋ + 1, num_mel_bins]", exactness=Exactness("ulp", 16,
-    "the standard's evaluator, NumPy"),
+    "MelWeightMatrix", _mel, reference=_numpy_mel, informed=True,
+    formula="output[k, m] = the height at k of the triangle from edge m up to 1 at m + 1 and down to m + 2; "
+    "edges are ⌊(dft_length + 1) · f / sample_rate⌋, evenly spaced in mel(f) = 2595 log10(1 + f / 700)",
+    shapes="[⌊dft_length / 2⌋ + 1, num_mel_bins]",
+    exactness=Exactness("ulp", 1, "edges are whole numbers; NumPy's logarithm decides near ones"),
 )  # fmt: skip
 
 
