@@ -1,5 +1,5 @@
-"""One node of each operator, with inputs and attributes drawn at random: the check tells what is wrong and never
-fails itself.
+"""One node of each operator, with inputs and attributes drawn at random: the check tells what is wrong and
+never fails itself.
 """
 
 from __future__ import annotations
