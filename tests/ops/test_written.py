@@ -78,3 +78,19 @@ def test_halves_of_functions_are_rounded_once() -> None:
     wide = x.astype(np.float32)
     want = (wide / (1 + np.exp(-wide))).astype(np.float16)
     np.testing.assert_allclose(ours(proto("Swish", [x], 24), x), want, rtol=2**-10)
+
+
+def test_quantised_products_are_exact_and_rounded_once() -> None:
+    # ONNX Runtime is no oracle here: pairs of products saturate at 16 bits on processors without VNNI.
+    random = np.random.default_rng(2)
+    a = random.integers(0, 256, (5, 64)).astype(np.uint8)
+    b = random.integers(-128, 128, (64, 7)).astype(np.int8)
+    sums = (a.astype(np.int64) - 120) @ (b.astype(np.int64) - 3)
+    zeros = np.array(120, np.uint8), np.array(3, np.int8)
+    inputs = [a, b, *zeros]
+    np.testing.assert_array_equal(ours(proto("MatMulInteger", inputs), *inputs), sums)
+    scales = [np.array(each, np.float32) for each in (0.02, 0.01, 0.4)]
+    inputs = [a, scales[0], zeros[0], b, scales[1], zeros[1], scales[2], np.array(90, np.uint8)]
+    scale = np.float64(scales[0]) * np.float64(scales[1]) / np.float64(scales[2])
+    want = np.clip(np.rint(sums * scale) + 90, 0, 255).astype(np.uint8)
+    np.testing.assert_array_equal(ours(proto("QLinearMatMul", inputs), *inputs), want)
