@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from assay.ops.standard.definition import Definition
+from assay.ops.standard.schema import DEFAULT, split_name
 
 
 def gaps(definition: Definition) -> Iterator[str]:
@@ -14,6 +15,11 @@ def gaps(definition: Definition) -> Iterator[str]:
     texts |= {f"reason of {name}": text for name, text in definition.not_differentiable.items()}
     texts |= {f"when {name} applies": when for name, when in definition.kernels}
     yield from (f"no {field}" for field, text in texts.items() if not text.strip())
+    if not split_name(definition.name)[0].startswith(DEFAULT):
+        if definition.given is None or definition.given.name != definition.name:
+            yield "no schema of its name (given=)"
+        if not (definition.native or definition.reference):
+            yield "nothing that runs it (reference=, pointwise=, lower= or view=)"
     if (definition.pointwise or definition.lower) and not definition.kernels:
         yield "no kernels"
     if definition.exactness.kind not in ("bitwise", "ulp", "seeded"):

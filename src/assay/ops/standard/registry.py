@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 
-from assay.errors import ContractError
+from assay.errors import ContractError, within
 from assay.ops.standard.definition import Definition
 from assay.ops.standard.record import gaps, strangers
 
@@ -56,4 +56,22 @@ def _load() -> None:
     for family in FAMILIES:
         import_module(f"assay.ops.standard.{family}")
     for entry in entry_points(group=GROUP):
+        before = dict(_definitions)
+        try:
+            with within(f"package {entry.dist.name if entry.dist else entry.module} › {entry.value}"):
+                _import(entry)
+        except ContractError:
+            _definitions.clear()
+            _definitions.update(before)
+            raise
+
+
+def _import(entry: EntryPoint) -> None:
+    try:
         entry.load()
+    except ContractError:
+        raise
+    except Exception as error:  # whatever a user's module raises
+        rule, want = "the package's operators can't be loaded", "a module that can be imported"
+        hint = "mend the package, or uninstall it"
+        raise ContractError(rule, want=want, got=f"{type(error).__name__}: {error}", hint=hint) from error

@@ -1,0 +1,1 @@
+"""An example package: operators of its own for Assay."""
