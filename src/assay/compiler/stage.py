@@ -74,7 +74,10 @@ class _Stager:
         self.outputs = tuple(inference.names.get(name, name) for name in outputs)
         self.off = off
         self.types = {name: kind for name, kind in inference.types.items() if kind}
-        self.known = {} if "fold" in off else dict(inference.values)
+        self.known = {} if "fold" in off else {
+            name: value for name, value in inference.values.items()
+            if value.dtype != object or self.types[name].dtype is STRING  # else sizes that are open still
+        }  # fmt: skip
         self.known |= inference.constants
 
     def stage(self, memory: int) -> Stage:
@@ -280,6 +283,12 @@ def plan(found: Stage, graph: Graph, own: Set[str], gap: int = 0, share: bool = 
     offsets, arena = place(lives, gap)
     scratch = max((launch.scratch for launch in launches), default=0)
     return Plan(graph, {}, launches, offsets, {}, arena, -(-scratch // 64) * 64)
+
+
+def empty(found: Stage) -> set[str]:
+    """Values of no elements: nobody writes them, and kernels that read them take any address."""
+    names = {found.base(name) for call in (*found.setup, *found.calls) for name in call.reads}
+    return {name for name in names if name in found.types and nbytes_of(found, name) == 0}
 
 
 def nbytes_of(found: Stage, name: str) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.compiler.expand import function_of
-from assay.compiler.stage import Stage, kernels, nbytes_of, plan, stage
+from assay.compiler.stage import Stage, empty, kernels, nbytes_of, plan, stage
 from assay.errors import ContractError, HardwareFault
 from assay.graph.dim import Dim
 from assay.graph.graph import Graph
@@ -297,7 +297,7 @@ class Ready:
 
     def _settle(self, found: Stage, program: Program) -> Places:
         """Put all constants in place; those that calls make are made now, unless they are there."""
-        store, places, keys = program.store, Places(), dict[str, str]()
+        store, keys, places = program.store, dict[str, str](), Places(dict.fromkeys(empty(found), 0))
         read = {found.base(name) for call in (*found.setup, *found.calls) for name in call.reads}
         for name in sorted(read & self.constants.keys()):
             array = self.constants[name]

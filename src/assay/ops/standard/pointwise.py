@@ -16,6 +16,7 @@ from assay.ops.standard.definition import FLAG, Reference, one_of
 from assay.ops.standard.emit import bits_of
 from assay.ops.standard.registry import define
 from assay.ops.standard.site import Made, Numbers, Site
+from assay.tensor.dtype import BF16, F16, F32, F64, DType
 
 Links = Sequence[chain.Link]
 Operand = tuple[str, ValueType]
@@ -249,12 +250,26 @@ pointwise(
 
 
 def _pow(site: Site) -> Links:
-    name, kind = site.node.inputs[1], site.type(1)
-    if kind.dtype == site.dtype(0):
-        return one("pow", site)
-    same_kind = ValueType(site.dtype(0), kind.shape)
-    cast = chain.pointwise("cast", [(name, kind)], (f"{site.node.outputs[0]}~y", same_kind))
-    return [cast, *links(site, ("pow", [(f"{site.node.outputs[0]}~y", same_kind)]))]
+    """In X's type, unless Y has more to say: by way of a type that holds both."""
+    x, y = site.dtype(0), site.dtype(1)
+    common = x if y.kind != "float" or (y in (x, F16, BF16) and x.kind == "float") else _wider(x, y)
+    made, output = site.outputs[0], site.node.outputs[0]
+    assert made is not None
+    whole, found, read = ValueType(common, made.shape), list[chain.Link](), list[Operand]()
+    for letter, (name, kind) in zip("xy", operands(site), strict=True):
+        if kind.dtype != common:
+            found.append(chain.pointwise("cast", [(name, kind)], (f"{output}~{letter}", whole)))
+            name, kind = f"{output}~{letter}", whole
+        read.append((name, kind))
+    power = output if common == x else f"{output}~z"
+    found.append(chain.pointwise("pow", read, (power, whole)))
+    if common != x:
+        found.append(chain.pointwise("cast", [(power, whole)], (output, made)))
+    return found
+
+
+def _wider(x: DType, y: DType) -> DType:
+    return F64 if F64 in (x, y) or x.kind != "float" else F32
 
 
 pointwise("Pow", _pow, "Z = X ^ Y, in X's type", lambda X, Y: np.power(X, Y).astype(X.dtype),

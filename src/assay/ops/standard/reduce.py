@@ -13,14 +13,14 @@ from assay.graph.dim import Dim
 from assay.graph.graph import ValueType
 from assay.kernels.strides import KINDS
 from assay.ops.operator import BITWISE, Exactness
-from assay.ops.standard.compose import Composer
+from assay.ops.standard.compose import Composer, Value
 from assay.ops.standard.definition import AXIS, FLAG
 from assay.ops.standard.emit import Emitter
 from assay.ops.standard.function import Function, Name, written
 from assay.ops.standard.registry import define
 from assay.ops.standard.shape import axes_of
 from assay.ops.standard.site import UNRANKED, Made, Numbers, Shape, Site
-from assay.tensor.dtype import F32, I64, DType
+from assay.tensor.dtype import F32, F64, I64, DType
 from assay.tensor.narrow import numpy_of
 
 ORDER = "Sums are in 16 lanes (lane = place among the reduced elements mod 16), which one fixed tree folds."
@@ -66,6 +66,9 @@ def _lower(name: str, site: Site, emitter: Emitter) -> None:
     composer = Composer(site, emitter)
     x, axes = composer.input(0), reduced_axes(site)
     assert axes is not None
+    if name == "l2" and x.kind.dtype.kind != "float":
+        kind = ValueType(F64, x.kind.shape)
+        x = Value(emitter.cast(x.name, x.kind, F64).name, kind)
     y = composer.output(x.kind.dtype)
     start = neutral(name, site.dtype(0))
     if name == "log_sum_exp":
@@ -206,7 +209,8 @@ def _numpy_softmax(log: bool, input: Numbers, axis: int) -> Numbers:
 
 def _hardmax(input: Numbers, axis: int) -> Numbers:
     y = np.zeros_like(input)
-    np.put_along_axis(y, np.expand_dims(np.argmax(input, axis), axis), 1, axis)
+    if y.size:
+        np.put_along_axis(y, np.expand_dims(np.argmax(input, axis), axis), 1, axis)
     return y
 
 
