@@ -20,6 +20,7 @@ from assay.runtime.model import Model
 STEPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 """Of one number to the next: what is rounded again and again may be two away from what others round."""
 ROOT = "onnx.backend.test.case.node"
+DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,8 @@ def node_cases(module: str) -> tuple[Case, ...]:
 
 def folder_cases(kind: str) -> Iterator[tuple[str, Path]]:
     """The cases that lie in folders: name and folder."""
-    root = Path(onnx.__file__).parent / "backend" / "test" / "data" / kind
-    yield from sorted((path.name, path) for path in root.iterdir() if (path / "model.onnx").exists())
+    folders = (DATA / kind).iterdir()
+    yield from sorted((path.name, path) for path in folders if (path / "model.onnx").exists())
 
 
 def folder_case(path: Path) -> Case:
@@ -70,6 +71,19 @@ def folder_case(path: Path) -> Case:
             sets.append([_value(file, info) for file, info in zip(files, infos, strict=False)])
         data.append((sets[0], sets[1]))
     return Case(path.name, model, data, 1e-3, 1e-7)
+
+
+def light_cases() -> Iterator[Case]:
+    """Well-known convolutional models with constant weights, on the project's own made-up input."""
+    for path in sorted((DATA / "light").glob("*.onnx")):
+        model = onnx.load(path)
+        inputs = [spec.shape for spec in Model(from_proto(model), 1).inputs]
+        (sizes,) = [[size for size in shape or () if isinstance(size, int)] for shape in inputs]
+        count = int(np.prod(sizes))
+        x = (np.arange(count).reshape(sizes) / count).astype(np.float32)
+        raw = path.with_name(f"{path.stem}_output_0.pb").read_bytes()
+        y = numpy_helper.to_array(onnx.TensorProto.FromString(raw))
+        yield Case(path.stem, model, [([x], [y])], 1e-3, 1e-7)
 
 
 def _value(path: Path, info: onnx.ValueInfoProto) -> object:

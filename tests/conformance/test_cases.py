@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from conformance.cases import Case, folder_case, folder_cases, modules, node_cases, run
+from conformance.cases import Case, folder_case, folder_cases, light_cases, modules, node_cases, run
 
-RANDOM = "random by definition"
-EXCEPTIONS = {
-    "test_dft_inverse": "what is wanted has errors of float32: 2e-7 in place of 0",
-    "test_dft_inverse_opset19": "what is wanted has errors of float32: 2e-7 in place of 0",
-    **{f"test_training_dropout{each}": RANDOM for each in ("", "_mask", "_default", "_default_mask")},
+RANDOM = "random by definition: checked as a distribution, and for its seed, in test_random.py"
+GRADIENT = "the preview operator Gradient asks for the gradient of a graph, which is still to come"
+EXCEPTIONS: dict[str, str] = {
     **{f"test_bernoulli{each}": RANDOM for each in ("", "_double", "_seed")},
     **{f"test_bernoulli{each}_expanded": RANDOM for each in ("", "_double", "_seed")},
+    **{f"test_training_dropout{each}": RANDOM for each in ("", "_mask", "_default", "_default_mask")},
+    "test_gradient_of_add": GRADIENT,
+    "test_gradient_of_add_and_mul": GRADIENT,
 }
 """Cases that can't be met, each with the reason."""
+TOLERANCES = {"test_dft_inverse": 1e-6, "test_dft_inverse_opset19": 1e-6}
+"""Absolute ones, where the expected zeros are roundings of numbers up to 54 in float32 (1.9e-7)."""
 
 
 def failures(cases: tuple[Case, ...]) -> list[str]:
@@ -24,7 +29,7 @@ def failures(cases: tuple[Case, ...]) -> list[str]:
         if case.name in EXCEPTIONS:
             continue
         try:
-            run(case)
+            run(replace(case, atol=TOLERANCES.get(case.name, case.atol)))
         except Exception as error:
             found.append(f"{case.name}: {type(error).__name__}: {error}")
     return found
@@ -38,3 +43,13 @@ def test_node_cases(module: str) -> None:
 @pytest.mark.parametrize("kind", ["simple", "pytorch-operator", "pytorch-converted"])
 def test_model_cases(kind: str) -> None:
     assert failures(tuple(folder_case(path) for _, path in folder_cases(kind))) == []
+
+
+def test_light_models() -> None:
+    assert failures(tuple(light_cases())) == []
+
+
+def test_exceptions_are_cases() -> None:
+    names = {case.name for module in ("bernoulli", "dropout", "dft") for case in node_cases(module)}
+    names |= {name for name, _ in folder_cases("simple")}
+    assert {*EXCEPTIONS, *TOLERANCES} <= names
