@@ -191,9 +191,7 @@ def _lower_scatter(words: Callable[[Site], tuple[int, ...]], site: Site, emitter
         how = 1 if reduction != "none" else 0, REDUCED.get(reduction, (0,))[0], KINDS.get(dtype.name, 0)
         head = _words(site, 1, (block, positions, axes, parts, total * size // block, *how, *rest))
         indices = emitter.input(1)
-        emitter.call(
-            "index.scatter", [updates, indices, y, *head], reads=[updates, indices, y], writes=[y]
-        )
+        emitter.call("index.scatter", [updates, indices, y, *head], reads=[updates, indices, y], writes=[y])
 
 
 def _scaled(words: Sequence[int], axes: int, parts: int, size: int, wide: int) -> list[int]:

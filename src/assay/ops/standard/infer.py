@@ -242,8 +242,8 @@ class Inference:
             site.refuse("sizes that can't be computed", want="a divisor that isn't 0", got=error)
         site.outputs = contract.outputs(site, made)
         for kind in site.outputs:
-            got = len(kind.shape) if kind else 0
-            site.require(got <= RANK, "too many axes", want=f"at most {RANK} in an output", got=got)
+            axes = len(kind.shape) if kind else 0
+            site.require(axes <= RANK, "too many axes", want=f"at most {RANK} in an output", got=axes)
         for problem in site.problems:
             self._refuse(written, node, definition.schema, problem)
         if site.problems:
