@@ -57,7 +57,7 @@ BROKEN = {
     "import nowhere_at_all": "ModuleNotFoundError",
     "define('Relu', print, formula='Y = X', shapes='X')": "operator name taken",
     "define('com.example.Half', None)": "no schema",
-    "define('com.example.Half', None, given=Schema('com.example.Half', 1, (), (), {}))": "nothing that runs it",
+    "define('com.example.Half', None, given=Schema('com.example.Half', 1, (), (), {}))": "nothing that runs",
     "define('com.example.Half', None, formular='x')": "TypeError",
 }
 
