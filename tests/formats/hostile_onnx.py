@@ -472,7 +472,7 @@ def spiral(depth: int, trips: int = 2) -> onnx.ModelProto:
     )
 
 
-case("loops 20 deep", spiral(20))
+case("loops 20 deep", spiral(20), {})
 case(
     "sizes squared again and again",
     model_of(
