@@ -8,7 +8,7 @@ from math import prod
 
 from assay.graph.dim import Dim
 from assay.graph.graph import ValueType
-from assay.kernels.conv_sizes import Convolution, convolution, scratch, transposed
+from assay.kernels.conv_sizes import Convolution, Spatial, convolution, scratch, transposed
 from assay.kernels.conv_sizes import Window as WindowCall
 from assay.kernels.conv_sizes import window as window_call
 from assay.ops.operator import Exactness
@@ -102,15 +102,22 @@ def emit(
         emitter.cast(y.name, ValueType(F32, out.shape), dtype, emitter.output().name)
 
 
+def _thin(space: Spatial) -> Spatial:
+    """Without the dimensions along which nothing moves: rows of one element would be packed one by one."""
+    axes = list(zip(*space, strict=True))
+    moving = [axis for axis in axes if axis != (1, 1, axis[2], axis[3], 0, 1)] or axes[:1]
+    return Spatial(*zip(*moving, strict=True))
+
+
 def _lower_conv(site: Site, emitter: Emitter) -> None:
     found = window_of(site)
     assert found is not None
     x, w, group = site.sizes(0), site.sizes(1), site.integer("group")
     if w[1] == 1 < group and product_kind(site.dtype(0)) == "float32" and prod(w[2:]) > 1:
-        _depthwise(site, emitter, window_call(x[0], group, w[0] // group, found.spatial(x[2:])))
+        _depthwise(site, emitter, window_call(x[0], group, w[0] // group, _thin(found.spatial(x[2:]))))
         return
     count = prod(w)
-    call = convolution(x[0], group, w[1], w[0] // group, found.spatial(x[2:]))
+    call = convolution(x[0], group, w[1], w[0] // group, _thin(found.spatial(x[2:])))
     emit(site, emitter, [call], w[0] // group, count)
 
 
