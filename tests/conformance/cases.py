@@ -101,15 +101,15 @@ def run(case: Case, threads: int = 2) -> None:
     model = Model(from_proto(case.model), threads)
     for inputs, outputs in case.data:
         names = [spec.name for spec in model.inputs]
-        given = {name: _outside(value) for name, value in zip(names, inputs, strict=True)}
+        given = {name: outside(value) for name, value in zip(names, inputs, strict=True)}
         found = model.run(given)
         for spec, want in zip(model.outputs, outputs, strict=True):
             check(spec.name, found[spec.name], want, case.rtol, case.atol)
 
 
-def _outside(value: object) -> object:
+def outside(value: object) -> object:
     if isinstance(value, list | tuple):
-        return [_outside(each) for each in value]
+        return [outside(each) for each in value]
     if isinstance(value, np.ndarray | np.generic):
         array = np.asarray(value)
         return (
@@ -124,7 +124,7 @@ def _outside(value: object) -> object:
 
 def check(name: str, got: object, want: object, rtol: float, atol: float) -> None:
     """Compare an output: type, shape, elements."""
-    want = _outside(want)
+    want = outside(want)
     if isinstance(want, list):
         assert isinstance(got, list) and len(got) == len(want), f"{name}: {got!r:.200}, not {want!r:.200}"
         for ours, theirs in zip(got, want, strict=True):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
+from assay.runtime.cpu import Cpu
+from conformance.bits import differing, rows_differ, some
 from conformance.cases import Case, folder_case, folder_cases, light_cases, modules, node_cases, run
 
 RANDOM = "random by definition: checked as a distribution, and for its seed, in test_random.py"
@@ -35,9 +38,33 @@ def failures(cases: tuple[Case, ...]) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("module", modules())
+# All tests of a module one after the other: to import it takes longer than they do.
+every_module = pytest.mark.parametrize("module", modules(), scope="module")
+
+
+@pytest.fixture(scope="session")
+def devices() -> Iterator[dict[int, Cpu]]:
+    """A device with each number of threads."""
+    made = {threads: Cpu(threads) for threads in (1, 2, 3)}
+    yield made
+    for device in made.values():
+        device.close()
+
+
+@every_module
 def test_node_cases(module: str) -> None:
     assert failures(node_cases(module)) == []
+
+
+@every_module
+def test_threads_passes_and_rows_change_no_bit(
+    module: str, devices: dict[int, Cpu], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of some cases of each module; draws without a seed aren't among them."""
+    monkeypatch.setattr("assay.runtime.program.LITTLE", 0)  # threads share little work too
+    for case in some(module):
+        assert differing(case, devices) == []
+        assert not rows_differ(case, devices), case.name
 
 
 @pytest.mark.parametrize("kind", ["simple", "pytorch-operator", "pytorch-converted"])
