@@ -88,12 +88,15 @@ def test_pages_of_graphs_operators_have_their_versions_and_ways(cli) -> None:
     assert found["exactness"]["kind"] == "bitwise" and "chain" in found["runs"]
     for definition in graphs.all_definitions():
         assert json.loads(json.dumps(standard.record(definition)))["name"] == definition.name
+    ways = {entry["name"]: entry["way"] for entry in json.loads(cli("contract", "--json").out)}
+    some = {"Softmax": "kernel", "Elu": "function", "NonZero": "reference", "ImageDecoder": "delegated"}
+    assert {name: ways[name] for name in some} == some
 
 
 def test_contracts_as_json_have_all_that_the_pages_have(cli) -> None:
     listed = json.loads(cli("contract", "--json").out)[: len(registry.all_operators())]
     for operator, entry in zip(registry.all_operators(), listed, strict=True):
-        assert entry == {"name": operator.name, "summary": operator.summary}
+        assert entry == {"name": operator.name, "way": "kernel", "summary": operator.summary}
         record = json.loads(cli("contract", operator.name, "--json").out)
         assert [port["name"] for port in record["inputs"]] == [port.name for port in operator.inputs]
         assert [port["dtypes"] for port in record["outputs"]] == [

@@ -1,6 +1,8 @@
 """Print an operator's contract: types, shapes, formula, order of arithmetic, kernels.
 
-Operators of ONNX go by their names there, those of language models by names of their own.
+Operators of ONNX go by their names there, those of language models by names of their own. The list says how
+each runs: on a kernel, as a function of operators that do, by a reference of ours, or delegated to the
+standard's evaluator.
 
     assay contract
     assay contract Softmax
@@ -40,8 +42,16 @@ def run(arguments: Values) -> Report:
             hint = near(name, [each.name for each in every])
             raise ContractError("unknown operator", want="one of `assay contract`", got=name, hint=hint)
         return Report(_record(operator), page(operator).splitlines())
-    listed = [{"name": each.name, "summary": each.summary or each.formula.strip()} for each in every]
-    return Report(listed, table(([*row.values()] for row in listed), left=2))
+    ways = {each.name: each.way for each in graphs.all_definitions()}
+    listed = [
+        {
+            "name": each.name,
+            "way": ways.get(each.name, "kernel"),
+            "summary": each.summary or each.formula.strip(),
+        }
+        for each in every
+    ]
+    return Report(listed, table(([*row.values()] for row in listed), left=3))
 
 
 def _record(operator: Operator) -> dict[str, object]:

@@ -36,6 +36,7 @@ def record(definition: Definition) -> dict[str, object]:
         "numerics": definition.numerics,
         "exactness": {"kind": exactness.kind, "ulp": str(exactness.ulp), "why": exactness.why},
         "not_differentiable": dict(definition.not_differentiable),
+        "way": definition.way,
         "runs": _way(definition),
         "kernels": [{"name": name, "applies": when} for name, when in definition.kernels],
         "versions": [{"version": version, "becomes": text} for version, text in _changes(definition)],
@@ -119,6 +120,8 @@ def _way(definition: Definition) -> str:
         return "A link of an elementwise chain: neighbours run as one kernel, block by block."
     if definition.lower:
         return "Calls of kernels; whichever applies gives the same bits."
+    if definition.function:
+        return "By a function of our own, whose operators run on kernels."
     if definition.expand:
         return "By the function that the standard gives for it, whose operators run on kernels."
     if definition.reference:
