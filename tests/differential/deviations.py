@@ -1,0 +1,117 @@
+"""Where ONNX Runtime doesn't do what the standard says, or it says nothing: such cases aren't run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from differential.draw import Array, Call, Known
+
+
+class Deviation(NamedTuple):
+    """Cases of some operators that aren't held against each other, and why."""
+
+    operators: str
+    reason: str
+    applies: Callable[[Call], bool]
+    last: int = 1 << 30
+    """The last version of the operator for which it holds."""
+
+
+def arrays(call: Call) -> Sequence[Array | None]:
+    """A call's inputs."""
+    return [each.array if isinstance(each, Known) else each for each in call.inputs]
+
+
+def with_nan(call: Call) -> bool:
+    return any(
+        each is not None and each.dtype.kind == "f" and bool(np.isnan(each).any()) for each in arrays(call)
+    )
+
+
+def empty(call: Call) -> bool:
+    return any(each is not None and each.size == 0 for each in arrays(call)[:1])
+
+
+def infinite_weights(call: Call) -> bool:
+    found = arrays(call)[1]
+    return found is not None and not np.isfinite(found).all()
+
+
+def strides_beyond(call: Call) -> bool:
+    """Strides larger than the window, with padding that makes the result as large as the input by them."""
+    kernel = arrays(call)[1].shape[2:] if len(call.inputs) > 1 else call.attributes["kernel_shape"]  # type: ignore[union-attr]
+    strides = call.attributes.get("strides", ())
+    pairs = zip(strides, kernel, strict=False)  # type: ignore[call-overload]
+    same = str(call.attributes.get("auto_pad", "")).startswith("SAME")
+    return same and any(stride > size for stride, size in pairs)
+
+
+def far_backwards(call: Call) -> bool:
+    """An end far beyond the last element where a slice's step is negative."""
+    given = [None if each is None else each.tolist() for each in arrays(call)]
+    if len(given) < 5:
+        return False
+    pairs = zip(given[2], given[4], strict=True)  # type: ignore[arg-type]
+    return any(step < 0 and end >= (1 << 31) - 1 for end, step in pairs)
+
+
+def half_with_nan(call: Call) -> bool:
+    return with_nan(call) and any(each is not None and each.dtype == np.float16 for each in arrays(call))
+
+
+def infinite(call: Call) -> bool:
+    return any(each is not None and each.dtype.kind == "f" and np.isinf(each).any() for each in arrays(call))
+
+
+def between_corners(call: Call) -> bool:
+    """Corners aligned, where a size times its scale isn't whole."""
+    if call.attributes.get("coordinate_transformation_mode") != "align_corners" or len(call.inputs) > 3:
+        return False
+    x, scales = arrays(call)[0], arrays(call)[-1]
+    assert x is not None and scales is not None
+    return bool(np.any(np.asarray(x.shape) * scales.astype(np.float64) % 1))
+
+
+def whole_numbers(call: Call) -> bool:
+    return any(each is not None and each.dtype.kind in "iu" for each in arrays(call))
+
+
+DEVIATIONS = (
+    Deviation("MaxPool GlobalMaxPool", "ONNX Runtime finds nothing below the finite numbers", infinite),
+    Deviation("Sign", "ONNX Runtime's sign of NaN is 0 in float16 alone", half_with_nan),
+    Deviation(
+        "Resize",
+        "the standard's cases take the product of size and scale as it is, unrounded",
+        between_corners,
+    ),
+    Deviation(
+        "Shrink", "the standard's function casts lambd and bias to integers first, and has no unsigned type",
+        whole_numbers,
+    ),
+    Deviation("Slice", "backwards ONNX Runtime takes the greatest integer for the start", far_backwards),
+    Deviation(
+        "ArgMax ArgMin ReduceMax ReduceMin MaxPool GlobalMaxPool Hardmax Softmax LogSoftmax",
+        "ONNX Runtime's comparisons pass over NaN, or not, by its place; ours keep it, as NumPy does",
+        with_nan,
+    ),
+    Deviation("ReduceMean", "no elements have no mean: ONNX Runtime has 0, NumPy and ours NaN", empty),
+    Deviation("Unique", "an empty input ends ONNX Runtime's process", empty),
+    Deviation(
+        "LpPool ConvTranspose",
+        "of less than no padding, for strides beyond the window, ONNX Runtime has its own idea",
+        strides_beyond,
+    ),
+    Deviation(
+        "ConvTranspose", "where a window meets no element ours add 0 times a weight: NaN for an infinite one",
+        infinite_weights,
+    ),
+)  # fmt: skip
+
+
+def deviation(op: str, version: int, call: Call) -> str:
+    """Why a call isn't held against ONNX Runtime; empty for one that is."""
+    known = (each for each in DEVIATIONS if op in each.operators.split() and version <= each.last)
+    return next((each.reason for each in known if each.applies(call)), "")

@@ -1,0 +1,8 @@
+"""All families, by operator."""
+
+from __future__ import annotations
+
+from differential import drawn_elements, drawn_layers, drawn_shapes
+from differential.families import FAMILIES
+
+__all__ = ["FAMILIES", "drawn_elements", "drawn_layers", "drawn_shapes"]
