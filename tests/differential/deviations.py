@@ -42,9 +42,9 @@ def infinite_weights(call: Call) -> bool:
 
 def strides_beyond(call: Call) -> bool:
     """Strides larger than the window, with padding that makes the result as large as the input by them."""
-    kernel = arrays(call)[1].shape[2:] if len(call.inputs) > 1 else call.attributes["kernel_shape"]  # type: ignore[union-attr]
+    kernel = arrays(call)[1].shape[2:] if len(call.inputs) > 1 else call.attributes["kernel_shape"]
     strides = call.attributes.get("strides", ())
-    pairs = zip(strides, kernel, strict=False)  # type: ignore[call-overload]
+    pairs = zip(strides, kernel, strict=False)
     same = str(call.attributes.get("auto_pad", "")).startswith("SAME")
     return same and any(stride > size for stride, size in pairs)
 
@@ -54,7 +54,7 @@ def far_backwards(call: Call) -> bool:
     given = [None if each is None else each.tolist() for each in arrays(call)]
     if len(given) < 5:
         return False
-    pairs = zip(given[2], given[4], strict=True)  # type: ignore[arg-type]
+    pairs = zip(given[2], given[4], strict=True)
     return any(step < 0 and end >= (1 << 31) - 1 for end, step in pairs)
 
 

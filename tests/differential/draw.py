@@ -76,7 +76,7 @@ def versions(op: str) -> tuple[int, ...]:
 
 def eps(dtype: np.dtype[np.generic]) -> float:
     """The distance of 1 and the next number."""
-    return float(np.finfo(dtype).eps)  # type: ignore[arg-type]
+    return float(np.finfo(dtype).eps)
 
 
 def most(*arrays: Array | Known | None) -> float:
@@ -159,12 +159,12 @@ class Draw:
             elif self.special:
                 found = np.where(self.random.random(shape) < 0.2, self.random.choice(SPECIAL, shape), found)
             return np.asarray(found).astype(dtype)
-        ends = np.iinfo(dtype)  # type: ignore[arg-type]
+        ends = np.iinfo(dtype)
         first = ends.min if low is None else int(low)
         last = ends.max if high is None else int(high)
         small = self.random.integers(max(first, -9 if first < 0 else first), min(last, 9), shape, np.int64,
                                      endpoint=True) if not bounded else None  # fmt: skip
-        wide = self.random.integers(first, last, shape, dtype, endpoint=True)  # type: ignore[arg-type]
+        wide = self.random.integers(first, last, shape, dtype, endpoint=True)
         if small is None:
             return np.asarray(wide)
         return np.asarray(wide if self.special else small).astype(dtype)

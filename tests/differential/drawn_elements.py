@@ -303,9 +303,9 @@ def conv_transpose(d: Draw) -> Call:
     kernel, attributes = window(d, dims, sizes)
     strides = attributes.get("strides", [1] * dims)
     if "auto_pad" in attributes and d.chance(0.5):
-        attributes["output_shape"] = [a * b for a, b in zip(sizes, strides, strict=True)]  # type: ignore[call-overload]
+        attributes["output_shape"] = [a * b for a, b in zip(sizes, strides, strict=True)]
     elif d.chance(0.3):
-        attributes["output_padding"] = [d.integer(0, each - 1) for each in strides]  # type: ignore[attr-defined]
+        attributes["output_padding"] = [d.integer(0, each - 1) for each in strides]
     inner, outer, batch = d.integer(1, 3) * groups, d.integer(1, 3), d.pick(1, 1, 2)
     attributes |= {"group": groups} if groups > 1 else {}
     x, w = d.data((batch, inner, *sizes), dtype), d.data((inner, outer, *kernel), dtype)

@@ -57,7 +57,7 @@ def rows(d: Draw) -> Call:
     axis = d.axis(len(shape))
     attributes: dict[str, object] = {"axis": axis} if d.chance(0.7) else {}
     attributes |= {"epsilon": 0.01} if d.chance(0.5) else {}
-    inner = shape[attributes.get("axis", -1) :]  # type: ignore[misc]
+    inner = shape[attributes.get("axis", -1) :]
     inputs = [plain(d, shape, dtype), Known(d.data(inner, dtype, low=-2, high=2))]
     if d.op == "LayerNormalization" and d.chance(0.6):
         inputs.append(Known(d.data(inner, dtype, low=-2, high=2)))

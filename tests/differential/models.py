@@ -91,7 +91,7 @@ def ours(drawn: Drawn) -> list[Array]:
     """What Assay makes of it. Raises what it raises."""
     with Model(from_proto(drawn.model), 1) as model:
         found = model.run(drawn.feeds)
-        return [found[spec.name] for spec in model.outputs]  # type: ignore[misc]
+        return [found[spec.name] for spec in model.outputs]
 
 
 def differ(got: Array, want: Array, bound: Bound) -> str:
