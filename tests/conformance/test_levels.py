@@ -30,7 +30,10 @@ CHILD = Path(__file__).with_name("levels_child.py")
 def written(case: Case, folder: Path) -> bool:
     """Write a case, where all its inputs are tensors."""
     inputs = case.data[0][0]
-    if not all(isinstance(each, np.ndarray | np.generic) and each.dtype.kind not in "OUS" for each in inputs):
+    tensors = all(info.type.HasField("tensor_type") for info in case.model.graph.input)
+    if not tensors or not all(
+        isinstance(each, np.ndarray | np.generic) and each.dtype.kind not in "OUS" for each in inputs
+    ):
         return False
     data = folder / case.name / "test_data_set_0"
     data.mkdir(parents=True)
