@@ -8,7 +8,6 @@ from __future__ import annotations
 import fault_groups as graphs
 from fault_groups import Change, kernels
 
-
 GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
     *graphs.GROUPS,
     (
