@@ -111,7 +111,7 @@ def test_what_is_far_from_everything_gets_no_suggestion(cli) -> None:
     assert cli("qqqqqq").err == "assay: no such command: qqqqqq\n  hint   assay --help\n"
     assert cli("bench", "qqqqqq").err == (
         "assay: no such command: bench qqqqqq\n"
-        "  hint   there is bench llm and bench kernels; assay bench --help\n"
+        "  hint   there is bench llm and bench onnx and bench kernels; assay bench --help\n"
     )
 
 

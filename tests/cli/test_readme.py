@@ -35,7 +35,7 @@ def test_there_are_two_commands_and_each_sets_everything_up() -> None:
     for command in (answer, tests):
         assert command.startswith("python3 -m venv .venv && .venv/bin/pip install -q ")
     assert re.search(r"&& \.venv/bin/assay run smollm2 \"[^\"]+\"$", answer)
-    assert tests.endswith("&& .venv/bin/python -m pytest")
+    assert tests.endswith("&& .venv/bin/python -m pytest -n 2 --dist loadfile")
 
 
 def test_ci_runs_exactly_the_test_command() -> None:

@@ -16,7 +16,7 @@ from assay.formats.fields import Config
 from assay.formats.files import read_at
 from assay.formats.strict_json import JsonValue, kind, parse_object
 from assay.formats.tensors import TensorInfo, quoted
-from assay.tensor.dtype import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, DType
+from assay.tensor.dtype import BF16, BOOL, C64, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, DType
 
 LENGTH_BYTES = 8
 HEADER_LIMIT = 8 << 20
@@ -30,8 +30,7 @@ MOST = (1 << 63) - 1
 
 TYPES: dict[str, DType] = {
     "F64": F64, "F32": F32, "F16": F16, "BF16": BF16, "I64": I64, "I32": I32, "I16": I16, "I8": I8, "U8": U8,
-    "BOOL": BOOL, "U16": DType("uint16", 1, 2, "int"), "U32": DType("uint32", 1, 4, "int"),
-    "U64": DType("uint64", 1, 8, "int"), "C64": DType("complex64", 1, 8, "complex"),
+    "BOOL": BOOL, "U16": U16, "U32": U32, "U64": U64, "C64": C64,
     "F8_E5M2": DType("float8_e5m2", 1, 1, "float"), "F8_E4M3": DType("float8_e4m3fn", 1, 1, "float"),
     "F8_E5M2FNUZ": DType("float8_e5m2fnuz", 1, 1, "float"),
     "F8_E4M3FNUZ": DType("float8_e4m3fnuz", 1, 1, "float"), "F8_E8M0": DType("float8_e8m0fnu", 1, 1, "float"),
