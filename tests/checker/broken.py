@@ -34,17 +34,6 @@ class Broken:
     found: tuple[Found, ...]
     folded: int = 0
 
-    @property
-    def operators(self) -> set[str]:
-        """The operators of all nodes, those of functions and bodies too."""
-        graphs = [self.model.graph, *self.model.functions]
-        names: set[str] = set()
-        while graphs:
-            for node in graphs.pop().node:
-                names.add(f"{node.domain}.{node.op_type}".lstrip("."))
-                graphs += [each.g for each in node.attribute if each.type == onnx.AttributeProto.GRAPH]
-        return names
-
 
 def _parsed(block: str) -> Broken:
     lines = block.splitlines()

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +9,9 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from assay.kernels import target
 from conformance.bits import some
 from conformance.cases import Case
+from every_op.levels import digests, runs
 
 MODULES = (
     "averagepool", "conv", "convtranspose", "cumsum", "erf", "exp", "gemm", "gru", "layernormalization",
@@ -24,7 +20,7 @@ MODULES = (
 )  # fmt: skip
 """Modules of cases; all others were tried by hand, which takes minutes of the compiler."""
 LEVELS = ("avx2", "baseline")
-CHILD = Path(__file__).with_name("levels_child.py")
+CHILD = str(Path(__file__).with_name("levels_child.py"))
 
 
 def written(case: Case, folder: Path) -> bool:
@@ -44,33 +40,13 @@ def written(case: Case, folder: Path) -> bool:
     return True
 
 
-def digests(level: str, folder: Path) -> dict[str, str]:
-    environment = {**os.environ, "ASSAY_CPU": level, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", str(CHILD), str(folder)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    found: dict[str, str] = json.loads(done.stdout)
-    return found
-
-
-def runs(level: str) -> bool:
-    """Whether this processor has what the level needs."""
-    found = target.LEVELS[level].features.split(",")
-    return target.host().has(*(part[1:] for part in found))
-
-
 def test_every_width_gives_the_same_bits(tmp_path: Path) -> None:
     levels = [level for level in LEVELS if runs(level)]
     if not levels:
         pytest.skip("levels are x86-64's; this is another machine")
     cases = [case for module in MODULES for case in some(module, 1)]
     assert sum(written(case, tmp_path) for case in cases) == len(MODULES)
-    here = digests("host", tmp_path)
+    here = digests("host", "-W", "ignore", CHILD, str(tmp_path))
     for level in levels:
-        found = digests(level, tmp_path)
+        found = digests(level, "-W", "ignore", CHILD, str(tmp_path))
         assert [name for name in here if found[name] != here[name]] == [], level

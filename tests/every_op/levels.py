@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
+import os
 import re
 import subprocess
 import sys
@@ -83,3 +85,34 @@ def compiled(level: str) -> Compiled:
         children.append(child)
     assert [child.wait() for child in children] == [0] * len(children)
     return Compiled(objects, {name: Listing(path.read_text()) for name, path in texts.items()})
+
+
+def runs(level: str) -> bool:
+    """Whether this processor has what the level needs."""
+    return all(target.host().has(part[1:]) for part in target.LEVELS[level].features.split(","))
+
+
+def numpy_features() -> str:
+    """NumPy's own dispatch that this processor has and a child can do without."""
+    from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
+
+    return " ".join(name for name in __cpu_dispatch__ if __cpu_features__.get(name))
+
+
+def digests(level: str, *command: str) -> dict[str, str]:
+    """What a child of that level prints, for what Python is told to run; NumPy and OpenBLAS get another
+    level too.
+    """
+    environment = {
+        **os.environ,
+        "ASSAY_CPU": level,
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "NPY_DISABLE_CPU_FEATURES": numpy_features() if level == "baseline" else "",
+        "OPENBLAS_CORETYPE": "Prescott" if level == "baseline" else "Haswell",
+    }
+    done = subprocess.run(
+        [sys.executable, *command], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found: dict[str, str] = json.loads(done.stdout)
+    return found

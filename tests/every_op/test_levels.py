@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 import platform
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
@@ -20,11 +16,12 @@ from assay.kernels.panels import FORMATS
 from assay.ops import registry
 from every_op.elf import symbols
 from every_op.harness import all_cases
-from every_op.levels import Compiled, compiled, kernel_names
+from every_op.levels import Compiled, compiled, digests, kernel_names, runs
 
 ALLOWED = frozenset(("fma", "fmaf", "memcpy", "memmove", "memset"))
 """What kernels may call (numerics.md, rule 3): exact, or no arithmetic."""
 LEVELS = ("baseline", "avx2", "avx512")
+CHILD = str(Path(__file__).with_name("digest_child.py"))
 PRODUCTS = tuple(f"qgemm.{name}" for name in FORMATS)
 
 pytestmark = pytest.mark.skipif(
@@ -95,35 +92,6 @@ def test_no_estimates_and_nothing_that_saturates(level: str) -> None:
         assert not any("pmaddubsw" in word for word in listing.instructions), name
 
 
-def numpy_features() -> str:
-    """NumPy's own dispatch that this processor has and a child can do without."""
-    from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
-
-    return " ".join(name for name in __cpu_dispatch__ if __cpu_features__.get(name))
-
-
-def digests(level: str, folder: Path) -> dict[str, str]:
-    """SHA-256 of every case's outputs, from a child of that level; NumPy and OpenBLAS get another one too."""
-    environment = {
-        **os.environ,
-        "ASSAY_CPU": level,
-        "PYTHONPATH": os.pathsep.join(sys.path),
-        "NPY_DISABLE_CPU_FEATURES": numpy_features() if level == "baseline" else "",
-        "OPENBLAS_CORETYPE": "Prescott" if level == "baseline" else "Haswell",
-    }
-    child = Path(__file__).with_name("digest_child.py")
-    done = subprocess.run(
-        [sys.executable, str(child), str(folder)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    found: dict[str, str] = json.loads(done.stdout)
-    return found
-
-
 def test_every_width_gives_the_same_bits(tmp_path: Path) -> None:
     """All cases of all operators at each level that this processor has, and as it is."""
     for name, _, case in all_cases():
@@ -131,12 +99,8 @@ def test_every_width_gives_the_same_bits(tmp_path: Path) -> None:
     levels = ["host", *(level for level in LEVELS if runs(level))]
     for level in levels[1:]:
         code(level)
-    found = {level: digests(level, tmp_path) for level in levels}
+    found = {level: digests(level, CHILD, str(tmp_path)) for level in levels}
     assert len(found["host"]) == len(all_cases())
     for level in levels[1:]:
         different = [name for name in found["host"] if found[level][name] != found["host"][name]]
         assert not different, f"{level} and this processor differ"
-
-
-def runs(level: str) -> bool:
-    return all(target.host().has(part[1:]) for part in target.LEVELS[level].features.split(","))

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.kernels import target
 from assay.kernels.call import call
 from assay.llm.engine import Engine
 from assay.llm.language_model import LanguageModel
@@ -23,6 +19,8 @@ from assay.llm.request import Sampling
 from assay.llm.scheduler import Share
 from assay.llm.step import step_inputs
 from assay.runtime.cpu import Cpu
+from every_op.levels import digests as child
+from every_op.levels import runs
 from llm.digests import GOLDEN, PROMPT, digests, engine_like, greedy, nodes, sha
 
 Load = Callable[..., LanguageModel]
@@ -59,20 +57,9 @@ def test_other_processes_and_processors(
     """A child with the instructions of that level; assay checks that this processor has them."""
     if level != "host" and platform.machine() not in ("x86_64", "AMD64"):
         pytest.skip("levels are x86-64's")
-    if level != "host" and not all(
-        target.host().has(part[1:]) for part in target.LEVELS[level].features.split(",")
-    ):
+    if level != "host" and not runs(level):
         pytest.skip(f"this processor has no {level}")
-    environment = {
-        **os.environ,
-        "ASSAY_CPU": level,
-        "PYTHONPATH": os.pathsep.join(sys.path),
-        "OPENBLAS_CORETYPE": "Prescott" if level == "baseline" else "Haswell",
-    }
-    command = [sys.executable, "-m", "llm.digests", str(smollm2_path), "2"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert json.loads(done.stdout) == golden["short"]
+    assert child(level, "-m", "llm.digests", str(smollm2_path), "2") == golden["short"]
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="sets MXCSR")

@@ -36,7 +36,7 @@ ON_THE_HOST = {
                     TEXT),
     "ImageDecoder": PICTURE, "RandomUniform": DRAWN, "RandomUniformLike": DRAWN,
     "Col2Im": RARE, "Det": RARE, "MaxRoiPool": RARE, "MaxUnpool": RARE, "MelWeightMatrix": RARE,
-    "ReverseSequence": RARE, "TensorScatter": RARE,
+    "TensorScatter": RARE,
 }  # fmt: skip
 """Operators that NumPy or the standard's evaluator runs, each with the reason; those of ai.onnx.ml and of the
 preview domains go by their domain.

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.compiler.expand import function_of
+from assay.compiler.plan import Plan
 from assay.compiler.stage import Stage, empty, kernels, nbytes_of, plan, stage
 from assay.errors import ContractError, HardwareFault
 from assay.graph.dim import Dim
@@ -285,10 +286,7 @@ class Ready:
         assert sizes is not None
         return sizes
 
-    def _tape(self, made: object, places: Places, arena: int) -> Tape:
-        from assay.compiler.plan import Plan
-
-        assert isinstance(made, Plan)
+    def _tape(self, made: Plan, places: Places, arena: int) -> Tape:
         found = self.stage
         places = places | {
             name: places[found.base(name)] for name in found.aliases if found.base(name) in places

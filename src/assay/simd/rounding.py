@@ -90,12 +90,6 @@ def ceil(x):
 
 
 @device
-def trunc(x):
-    """x without its fraction."""
-    return signed(floor(magnitude(x)), x)
-
-
-@device
 def fmod(x, y):
     """x − y trunc(x / y), exact, with the sign of x; NaN for an infinite x and for y = 0.
 

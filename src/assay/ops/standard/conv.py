@@ -29,14 +29,17 @@ ORDER = (
 EXACTNESS = Exactness("ulp", "C * 128 + 2", "one rounding for each term of the window and channel")
 
 
+def _ranks(site: Site) -> bool:
+    """Whether x has spatial axes, and w as many."""
+    rank = site.rank(0)
+    good = site.require(rank >= 3, "wrong rank", want="3 or more", got=f"{rank} in {site.type(0)}", input=0)
+    return good and site.want_rank(1, rank)
+
+
 def window_of(site: Site) -> Window | None:
     """The window of a convolution; its sizes are those of the weights."""
     x, w = site.shape(0), site.shape(1)
-    if not site.require(
-        len(x) >= 3, "wrong rank", want="3 or more", got=f"{len(x)} in {site.type(0)}", input=0
-    ):
-        return None
-    if not site.want_rank(1, len(x)):
+    if not _ranks(site):
         return None
     given = site.integers("kernel_shape")
     sizes = [dim.constant for dim in w[2:]]
@@ -149,11 +152,7 @@ define(
 
 def _transposed_window(site: Site) -> Window | None:
     x, w = site.shape(0), site.shape(1)
-    if not site.require(
-        len(x) >= 3, "wrong rank", want="3 or more", got=f"{len(x)} in {site.type(0)}", input=0
-    ):
-        return None
-    if not site.want_rank(1, len(x)):
+    if not _ranks(site):
         return None
     dims = len(x) - 2
     given = lists(site, dims)

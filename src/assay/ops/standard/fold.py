@@ -85,8 +85,16 @@ def _reversed(input: Array, sequence_lens: Array, *, batch_axis: int, time_axis:
     return found
 
 
+def _lower_reverse(site: Site, emitter: Emitter) -> None:
+    x, lengths, y = emitter.input(0), emitter.input(1), emitter.output()
+    rows, columns, *rest = site.sizes(0)
+    words = [x, lengths, y, rows, columns, prod(rest) * site.dtype(0).size, int(site["time_axis"] == 0)]
+    emitter.call("index.reverse", words, reads=[x, lengths], writes=[y])
+
+
 define(
     "ReverseSequence", _reverse, ranges={"batch_axis": FLAG, "time_axis": FLAG}, reference=_reversed,
+    lower=_lower_reverse, kernels=(("index.reverse", "always"),),
     formula="Y[b, t] = input[b, sequence_lens[b] − 1 − t] for t < sequence_lens[b], else input[b, t]",
     shapes="input's.",
 )  # fmt: skip

@@ -57,21 +57,26 @@ def _plan(site: Site) -> tuple[int, Dim] | None:
     return axis, (shape[axis] - 1) * 2 if half else shape[axis]
 
 
+def _parts(site: Site, wanted: Sequence[int], hint: str) -> None:
+    """Hold the last axis: the parts of one number."""
+    got = site.shape(0)[-1]
+    site.require(
+        got.constant is None or got.constant in wanted,
+        "last axis isn't a number's parts",
+        want=" or ".join(map(str, wanted)),
+        got=got,
+        input=0,
+        hint=hint,
+    )
+
+
 def _dft(site: Site) -> Sequence[Made]:
     if not site.want_rank(0, 2, -1):
         return [None]
     shape = list(site.shape(0))
-    parts = shape[-1].constant
     half, inverse = bool(site["onesided"]), bool(site["inverse"])
     wanted = (2,) if half and inverse else (1,) if half else (1, 2)
-    site.require(
-        parts is None or parts in wanted,
-        "last axis isn't a number's parts",
-        want=" or ".join(map(str, wanted)),
-        got=parts,
-        input=0,
-        hint="1 for real numbers, 2 for complex ones",
-    )
+    _parts(site, wanted, "1 for real numbers, 2 for complex ones")
     plan = _plan(site)
     if plan is None:
         return [None if site.problems else tuple(site.unknown(str(axis)) for axis in range(len(shape)))]
@@ -164,16 +169,9 @@ def _frames(site: Site) -> tuple[Dim, Dim] | None:
 def _stft(site: Site) -> Sequence[Made]:
     if not site.want_rank(0, 3) or (site.has(2) and not site.want_rank(2, 1)):
         return [None]
-    batch, whole, parts = site.shape(0)
+    batch, whole, _ = site.shape(0)
     wanted = (1,) if site["onesided"] else (1, 2)
-    site.require(
-        parts.constant is None or parts.constant in wanted,
-        "last axis isn't a number's parts",
-        want=" or ".join(map(str, wanted)),
-        got=parts,
-        input=0,
-        hint="onesided is for real numbers",
-    )
+    _parts(site, wanted, "onesided is for real numbers")
     found = _frames(site)
     if found is None:
         return [(batch, site.unknown("frames"), site.unknown("bins"), Dim.of(2))]
