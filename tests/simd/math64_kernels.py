@@ -15,7 +15,7 @@ from assay.simd.memory import get_f64, load, load_f64, put_f64, store, store_f64
 LANES = {
     math64: "exp expm1 log log1p sinh cosh tanh asinh acosh atanh sigmoid softplus erf",
     trig: "sin cos tan asin acos atan",
-    rounding: "nearest floor ceil trunc",
+    rounding: "nearest floor ceil",
 }
 OF_ONE = {name: getattr(module, name) for module, names in LANES.items() for name in names.split()}
 OF_TWO = {"power": math64.power, "fmod": rounding.fmod, "modulo": rounding.modulo}
