@@ -168,7 +168,7 @@ def test_a_chain_never_needs_more_registers_than_there_are() -> None:
     plan = Compiler(graph).plan({"T": 8})
     for group in groups:
         (launch,) = [launch for launch in plan.launches if launch.nodes == tuple(group)]
-        _, _, _, count, *words = launch.arguments
+        _, _, _, _, count, *words = launch.arguments
         blocks = [word for word in words[1::5] if word < REGISTERS]
         assert len(words) == 5 * count and len(group) - 1 == len(blocks) and max(words[1::5]) < 2 * REGISTERS
     assert [index for group in groups for index in group] == list(range(12))

@@ -31,7 +31,7 @@ def _continues(graph: Graph, sites: Sequence[Site], chain: Sequence[int], index:
     (result,) = last.outputs
     same = sites[index].outputs[0].shape == sites[chain[-1]].outputs[0].shape
     alone = graph.uses.get(result) == (graph.nodes[index],) and result not in graph.outputs
-    return same and alone and len(sources(links(graph, sites, [*chain, index]))) < REGISTERS
+    return same and alone and len(sources(links(graph, sites, [*chain, index]))) < REGISTERS // 2
 
 
 def links(graph: Graph, sites: Sequence[Site], members: Sequence[int]) -> list[Link]:

@@ -241,7 +241,7 @@ def _continues(group: Sequence[Site], site: Site, uses: Mapping[str, int]) -> bo
     result = last.node.outputs[0]
     if uses.get(result) != 1 or result not in site.node.inputs or site.out() != last.out():
         return False
-    return len(chain.sources(_links([*group, site]))) < REGISTERS - 2
+    return len(chain.sources(_links([*group, site]))) < REGISTERS // 2 - 2
 
 
 def _chain(group: Sequence[Site], constants: Set[str]) -> Call:

@@ -7,6 +7,7 @@ and its operands a, b and c:
 
     PLACE    the register is the block where it lies: a is the array's address, b the bytes of an element
     SPREAD   fill the register with the number in the word a, of b bytes
+    REPEAT   fill the register with the element of b bytes at a + c
     GATHER   fill the register from the array at a, in the order of the view b, elements of c bytes
     SCATTER  the register's block goes into the array at a, in the order of the view b, elements of c bytes
 
@@ -17,7 +18,16 @@ dimensions, then for each its size and its stride in bytes. The sizes' product i
 from __future__ import annotations
 
 from assay.kernels.share import first_row
-from assay.kernels.sizes import BLOCK_PITCH, CHAIN_HEAD, PLACE, REGISTERS, SCATTER, SPREAD, STRETCH
+from assay.kernels.sizes import (
+    BLOCK_PITCH,
+    CHAIN_HEAD,
+    PLACE,
+    REGISTERS,
+    REPEAT,
+    SCATTER,
+    SPREAD,
+    STRETCH,
+)  # fmt: skip
 from assay.simd.device import device
 from assay.simd.memory import (
     copy_bytes,
@@ -109,29 +119,41 @@ def _walk(view, array, size, block, start, count, places, outwards):
             axis -= 1
 
 
+@device
+def _instruction(args, word, scratch, start, size):
+    """Run the instruction at `word` for `size` elements from element `start`."""
+    function, target = get_i64(word), scratch + 8 * get_i64(word + 8)
+    a, b, c = get_i64(word + 16), get_i64(word + 24), get_i64(word + 32)
+    if function > SCATTER:
+        operands = scratch + OPERANDS
+        put_i64(operands, get_i64(target))
+        put_i64(operands + 8, get_i64(scratch + 8 * a))
+        put_i64(operands + 16, get_i64(scratch + 8 * b))
+        put_i64(operands + 24, get_i64(scratch + 8 * c))
+        invoke(function, operands, size, 0)
+    elif function == PLACE:
+        put_i64(target, a + b * start)
+    elif function == SPREAD:
+        _fill(get_i64(target), word + 16, size, b)
+    elif function == REPEAT:
+        _fill(get_i64(target), a + c, size, b)
+    else:
+        block, places = get_i64(target), scratch + PLACES
+        _walk(args + b, a, c, block, start, size, places, function == SCATTER)
+
+
 def chain(args, tid, nthreads):
-    """(T, N, scratch, its stride, instructions, then five words for each, then views) for results [T, N]."""
-    rows, n, scratch, pace, count = words(args, 5)
+    """(T, N, scratch, its stride, instructions that run once, all instructions, five words for each, then
+    views) for results [T, N].
+    """
+    rows, n, scratch, pace, once, count = words(args, 6)
+    first, last = args + 56, args + 56 + 40 * count
     scratch += pace * tid
-    operands = scratch + OPERANDS
     for register in range(REGISTERS):
         put_i64(scratch + 8 * register, scratch + CHAIN_HEAD + BLOCK_PITCH * register)
+    for word in range(first, first + 40 * once, 40):
+        _instruction(args, word, scratch, 0, STRETCH)
     end = n * first_row(rows, tid + 1, nthreads)
     for start in range(n * first_row(rows, tid, nthreads), end, STRETCH):
-        size = min(STRETCH, end - start)
-        for word in range(args + 48, args + 48 + 40 * count, 40):
-            function, target = get_i64(word), scratch + 8 * get_i64(word + 8)
-            a, b, c = get_i64(word + 16), get_i64(word + 24), get_i64(word + 32)
-            if function > SCATTER:
-                put_i64(operands, get_i64(target))
-                put_i64(operands + 8, get_i64(scratch + 8 * a))
-                put_i64(operands + 16, get_i64(scratch + 8 * b))
-                put_i64(operands + 24, get_i64(scratch + 8 * c))
-                invoke(function, operands, size, 0)
-            elif function == PLACE:
-                put_i64(target, a + b * start)
-            elif function == SPREAD:
-                _fill(get_i64(target), word + 16, size, b)
-            else:
-                block, places = get_i64(target), scratch + PLACES
-                _walk(args + b, a, c, block, start, size, places, function == SCATTER)
+        for word in range(first + 40 * once, last, 40):
+            _instruction(args, word, scratch, start, min(STRETCH, end - start))

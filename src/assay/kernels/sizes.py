@@ -26,11 +26,11 @@ REDUCE_SCRATCH = 16 * 256
 LINE = 64
 """Bytes of a cache line: apart by that much, two words don't slow each other down."""
 
-PLACE, SPREAD, GATHER, SCATTER = range(4)
+PLACE, SPREAD, REPEAT, GATHER, SCATTER = range(5)
 """What stands for a block function in an instruction of a chain (elementwise.py)."""
 STRETCH = 256
 """Elements of a block."""
-REGISTERS = 12
+REGISTERS = 24
 """Blocks in scratch that a chain may have, and blocks in place."""
 BLOCK_PITCH = 8 * STRETCH + LINE
 """Bytes from one block in scratch to the next, which doesn't want the same lines of the cache."""

@@ -9,12 +9,14 @@ from math import prod
 from assay.errors import ContractError
 from assay.graph.dim import Dim
 from assay.graph.graph import ValueType
-from assay.kernels.sizes import AXES, GATHER, PLACE, REGISTERS, SCATTER, SPREAD
+from assay.kernels.sizes import AXES, GATHER, PLACE, REGISTERS, REPEAT, SCATTER, SPREAD
 from assay.ops.operator import Address, Argument, Code, Scratch, Site
 from assay.tensor.dtype import DType
 
 Extent = int | Dim
 KERNEL = "elementwise.chain"
+SINGLES = REGISTERS // 2
+"""Operands of one element that are loaded once for all blocks."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,11 @@ class Operand:
     size: int
     view: View | None = None
     number: Argument | None = None
+
+    @property
+    def single(self) -> bool:
+        """Whether all its elements are one."""
+        return self.number is not None or (self.view is not None and all(s == 0 for _, s in self.view.axes))
 
 
 @dataclass(frozen=True)
@@ -119,7 +126,9 @@ def arguments(rows: Extent, size: Extent, links: Sequence[Link]) -> tuple[Argume
     """What the kernel takes for results of so many rows, which its threads divide, and elements of a row."""
     program = _Program()
     last = {operand: index for index, link in enumerate(links) for operand in link.reads}
-    held: dict[Operand, int] = {}
+    singles = sorted({each for each in last if each.single}, key=last.__getitem__)[:SINGLES]
+    held: dict[Operand, int] = {each: program.loaded(each) for each in singles}
+    program.begin()
     for index, link in enumerate(links):
         for operand in link.reads:
             if operand not in held:
@@ -128,7 +137,11 @@ def arguments(rows: Extent, size: Extent, links: Sequence[Link]) -> tuple[Argume
         here = index == len(links) - 1 and made.view is None
         held[made] = target = program.placed(made) if here else program.block()
         program.add(Code(link.function), target, *(held[operand] for operand in link.reads))
-        done = [each for each in dict.fromkeys(link.reads) if each.number is not None or last[each] == index]
+        done = [
+            each
+            for each in dict.fromkeys(link.reads)
+            if each not in singles and (each.number is not None or last[each] == index)
+        ]
         program.free += [register for each in done if (register := held.pop(each)) < REGISTERS]
     if made.view:
         program.add(SCATTER, target, Address(made.name), made.view, made.size)
@@ -175,15 +188,21 @@ def copied(source: Operand, target: Operand, count: Extent) -> tuple[Argument, .
 
 
 class _Program:
-    """Instructions in the making. `free` are the registers in scratch of which nothing is needed any more."""
+    """Instructions in the making. `free` are the registers in scratch of which nothing is needed any more.
+    Those before `begin` was called run once, the others for each block.
+    """
 
     def __init__(self) -> None:
         self.free = list(range(REGISTERS))
         self._in_place = REGISTERS
+        self._once = 0
         self._instructions: list[tuple[Argument | View, ...]] = []
 
     def add(self, code: Argument, target: int, *operands: Argument | View) -> None:
         self._instructions.append((code, target, *operands, 0, 0, 0)[:5])
+
+    def begin(self) -> None:
+        self._once = len(self._instructions)
 
     def block(self) -> int:
         """A register in scratch."""
@@ -199,6 +218,8 @@ class _Program:
         """A register with what an operand says."""
         if operand.number is not None:
             self.add(SPREAD, block := self.block(), operand.number, operand.size)
+        elif operand.view and operand.single:
+            self.add(REPEAT, block := self.block(), Address(operand.name), operand.size, operand.view.first)
         elif operand.view:
             self.add(GATHER, block := self.block(), Address(operand.name), operand.view, operand.size)
         else:
@@ -207,7 +228,7 @@ class _Program:
 
     def words(self, rows: Extent, size: Extent) -> tuple[Argument, ...]:
         """All that the kernel takes; views follow the instructions."""
-        begin = 8 * (6 + 5 * len(self._instructions))
+        begin = 8 * (7 + 5 * len(self._instructions))
         words: list[Argument] = []
         views: list[Argument] = []
         for word in (word for instruction in self._instructions for word in instruction):
@@ -216,4 +237,4 @@ class _Program:
                 views += (word.first, len(word.axes), *(each for axis in word.axes for each in axis))
             else:
                 words.append(word)
-        return rows, size, Scratch(), len(self._instructions), *words, *views
+        return rows, size, Scratch(), self._once, len(self._instructions), *words, *views

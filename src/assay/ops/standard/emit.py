@@ -98,8 +98,7 @@ class Emitter:
 
     def chain(self, shape: Sequence[int], *links: chain.Link) -> None:
         """Add a chain whose results have that shape; the last link's is kept."""
-        rows = shape[0] if shape else 1
-        words = chain.arguments(rows, prod(shape[1:]), links)
+        words = chain.arguments(prod(shape), 1, links)
         reads = [Address(operand.name) for operand in chain.sources(links)]
         target = Address(links[-1].makes.name)
         self.call(chain.KERNEL, words, reads=reads, writes=[target], scratch=CHAIN_SCRATCH)
