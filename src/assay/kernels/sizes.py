@@ -47,9 +47,9 @@ ENTRY_BYTES = 24
 class CONTROL:
     """Offsets in a team's control block; see kernels/team.py."""
 
-    EPOCH, ARRIVED, PASSED, SLEEPERS, TAPE = (LINE * index for index in range(5))
-    LENGTH, COUNTERS, STOP, SYSCALL, FUTEX, YIELD, FAULT = (4 * LINE + 8 * index for index in range(1, 8))
-    BYTES = 5 * LINE
+    STATE, SLEEPERS, TAPE, FAULT = (LINE * index for index in range(4))
+    LENGTH, COUNTERS, FIRST, STOP, SYSCALL, FUTEX, YIELD = (2 * LINE + 8 * index for index in range(1, 8))
+    BYTES = 4 * LINE
 
 
 def attention_scratch(group: int, head_dim: int) -> int:

@@ -1,31 +1,42 @@
-"""The team's native side: every thread runs the whole tape, shares each kernel's work, and meets the others
-at barriers.
+"""The team's native side: the threads that have time share the work of a tape, phase by phase.
+
+A phase is the entries from one barrier to the next. Its work is `nthreads` shares, and a thread takes one
+after the other: it runs the phase's entries with the share's number in place of its own. So a thread that
+the system has put aside holds nobody up, unless in the middle of a share.
 
 The control block is int64 words, each group on a cache line of its own:
 
-    EPOCH     rises by one for each run; workers wait for it
-    ARRIVED   threads at the barrier            PASSED    barriers passed; waiters look at it
-    SLEEPERS  threads asleep on EPOCH or PASSED
+    STATE     the phase, and in the upper bits how many threads are in it
+    SLEEPERS  threads asleep on STATE
     TAPE      address of the tape               LENGTH    its entries
-    COUNTERS  address of the work counters      STOP      not 0: workers return
-    SYSCALL   address of C's syscall            FUTEX, YIELD  the numbers of futex and sched_yield
+    COUNTERS  address of the work counters      FIRST     the phase of entry 0
+    STOP      not 0: workers return             SYSCALL   address of C's syscall
+    FUTEX, YIELD  the numbers of futex and sched_yield
     FAULT     after a run: 1 + the first entry that reported a fault, or 0
 
+Phases are odd numbers while a tape runs, that of entry i is FIRST + 2 i, and an even number between runs. They
+only rise, so that a thread that comes late finds out. A thread enters a phase before it looks at the tape and
+leaves when all its shares are taken; the last one to leave opens the next.
+
 A tape entry is three words: the kernel's address, its arguments' address, and whether a barrier comes before
-it. Entry i's work counter and fault (share.py) are the words 8i and 8i + 1 of the counters.
+it. Entry i's work counter, fault (share.py) and shares taken are the words 8i, 8i + 1 and 8i + 2 of the
+counters.
 """
 
 from __future__ import annotations
 
 from assay.kernels.sizes import CONTROL, ENTRY_BYTES, LINE
-from assay.simd.atomics import atomic_get, atomic_put, fetch_add
+from assay.simd.atomics import atomic_get, fetch_add, swap_if
 from assay.simd.device import device
 from assay.simd.memory import get_i64, put_i64
 from assay.simd.threads import DEFAULT_STATE, float_state, invoke, pause, set_float_state, system_call
 
-EPOCH, ARRIVED, PASSED, SLEEPERS = CONTROL.EPOCH, CONTROL.ARRIVED, CONTROL.PASSED, CONTROL.SLEEPERS
-TAPE, LENGTH, COUNTERS, STOP = CONTROL.TAPE, CONTROL.LENGTH, CONTROL.COUNTERS, CONTROL.STOP
-SYSCALL, FUTEX, YIELD, FAULT = CONTROL.SYSCALL, CONTROL.FUTEX, CONTROL.YIELD, CONTROL.FAULT
+STATE, SLEEPERS, TAPE, FAULT = CONTROL.STATE, CONTROL.SLEEPERS, CONTROL.TAPE, CONTROL.FAULT
+LENGTH, COUNTERS, FIRST, STOP = CONTROL.LENGTH, CONTROL.COUNTERS, CONTROL.FIRST, CONTROL.STOP
+SYSCALL, FUTEX, YIELD = CONTROL.SYSCALL, CONTROL.FUTEX, CONTROL.YIELD
+SHIFT = 44
+"""Bits of a phase's number in STATE."""
+ONE = 1 << SHIFT
 SPINS = 100
 """Pauses before a waiter lets other threads run: a few µs, as long as most barriers take."""
 YIELDS = 30
@@ -35,10 +46,10 @@ WAIT, WAKE = 128, 129  # FUTEX_WAIT and FUTEX_WAKE, private to the process
 
 
 @device
-def await_change(control, word, old):
-    """Return when the int64 at control + word differs from `old`: spin, then yield, then sleep."""
+def await_phase(control, old):
+    """Return when the phase is no longer `old`: spin, then yield, then sleep."""
     turns = 0
-    while atomic_get(control + word) == old:
+    while atomic_get(control + STATE) & (ONE - 1) == old:
         turns += 1
         if turns <= SPINS:
             pause()
@@ -47,75 +58,92 @@ def await_change(control, word, old):
         else:
             fetch_add(control + SLEEPERS, 1)
             # The kernel compares the low half again, so a change before this call is not slept through.
-            system_call(
-                get_i64(control + SYSCALL), get_i64(control + FUTEX), control + word, WAIT, old & 0xFFFFFFFF
-            )
+            number, half = get_i64(control + FUTEX), old & 0xFFFFFFFF
+            system_call(get_i64(control + SYSCALL), number, control + STATE, WAIT, half)
             fetch_add(control + SLEEPERS, -1)
 
 
 @device
-def wake(control, word):
-    """Wake those who sleep on a word that was just changed."""
+def wake(control):
+    """Wake those who sleep, after the phase was changed."""
     if fetch_add(control + SLEEPERS, 0) > 0:
-        system_call(get_i64(control + SYSCALL), get_i64(control + FUTEX), control + word, WAKE, 0x7FFFFFFF)
+        number, all_of_them = get_i64(control + FUTEX), 0x7FFFFFFF
+        system_call(get_i64(control + SYSCALL), number, control + STATE, WAKE, all_of_them)
 
 
 @device
-def barrier(control, nthreads):
-    passed = atomic_get(control + PASSED)
-    if fetch_add(control + ARRIVED, 1) == nthreads - 1:
-        atomic_put(control + ARRIVED, 0)
-        fetch_add(control + PASSED, 1)
-        wake(control, PASSED)
-    else:
-        await_change(control, PASSED, passed)
+def leave(control, following):
+    """Leave a phase in which no work is left to take. The last thread opens the following one."""
+    state = atomic_get(control + STATE)
+    while True:
+        last = state >> SHIFT == 1
+        seen = swap_if(control + STATE, state, following if last else state - ONE)
+        if seen == state:
+            break
+        state = seen
+    if last:
+        wake(control)
 
 
 @device
-def perform(control, tid, nthreads):
-    """Run the tape as one of the team, under fixed floating-point state."""
-    state = float_state()
+def run_phase(control, phase, nthreads):
+    """Take shares of the phase until none is left; the phase that follows."""
+    tape, length, first = get_i64(control + TAPE), get_i64(control + LENGTH), get_i64(control + FIRST)
+    begin = (phase - first) >> 1
+    end = begin + 1
+    while end < length and get_i64(tape + ENTRY_BYTES * end + 16) == 0:
+        end += 1
+    taken = get_i64(control + COUNTERS) + LINE * begin + 16
+    share = fetch_add(taken, 1)
+    while share < nthreads:
+        for entry in range(tape + ENTRY_BYTES * begin, tape + ENTRY_BYTES * end, ENTRY_BYTES):
+            invoke(get_i64(entry), get_i64(entry + 8), share, nthreads)
+        share = fetch_add(taken, 1)
+    return first + 2 * end + (end == length)
+
+
+@device
+def take_part(control, nthreads):
+    """Work at each phase until nothing runs, under fixed floating-point state; the even number that is the
+    phase then.
+    """
+    floats = float_state()
     set_float_state(DEFAULT_STATE)
-    tape, length = get_i64(control + TAPE), get_i64(control + LENGTH)
-    for index in range(length):
-        entry = tape + ENTRY_BYTES * index
-        if nthreads > 1 and get_i64(entry + 16) != 0:
-            barrier(control, nthreads)
-        invoke(get_i64(entry), get_i64(entry + 8), tid, nthreads)
-    if nthreads > 1:
-        barrier(control, nthreads)
-    set_float_state(state)
+    state = atomic_get(control + STATE)
+    while state & 1 != 0:
+        if swap_if(control + STATE, state, state + ONE) == state:
+            phase = state & (ONE - 1)
+            leave(control, run_phase(control, phase, nthreads))
+            await_phase(control, phase)
+        state = atomic_get(control + STATE)
+    set_float_state(floats)
+    return state
 
 
 def lead(control, tid, nthreads):
-    """Run the tape as thread 0, the caller's, and return when all have."""
-    counters = get_i64(control + COUNTERS)
-    for index in range(get_i64(control + LENGTH)):
-        put_i64(counters + LINE * index, 0)
-        put_i64(counters + LINE * index + 8, 0)
-    if nthreads > 1:
-        fetch_add(control + EPOCH, 1)
-        wake(control, EPOCH)
-    perform(control, 0, nthreads)
-    first = 0
-    for index in range(get_i64(control + LENGTH) - 1, -1, -1):
+    """Run the tape, and return when all its work is done."""
+    counters, length = get_i64(control + COUNTERS), get_i64(control + LENGTH)
+    for index in range(length):
+        for word in range(counters + LINE * index, counters + LINE * index + 24, 8):
+            put_i64(word, 0)
+    put_i64(control + FIRST, atomic_get(control + STATE) + 1)
+    put_i64(control + FAULT, 0)
+    if length > 0:
+        fetch_add(control + STATE, 1)
+        wake(control)
+    take_part(control, nthreads)
+    for index in range(length - 1, -1, -1):
         if get_i64(counters + LINE * index + 8) != 0:
-            first = index + 1
-    put_i64(control + FAULT, first)
+            put_i64(control + FAULT, index + 1)
 
 
 def work(control, tid, nthreads):
-    """A worker's whole life: run each tape that is started, until told to stop."""
-    epoch = 0
-    while True:
-        await_change(control, EPOCH, epoch)
-        epoch += 1
-        if get_i64(control + STOP) != 0:
-            return
-        perform(control, tid, nthreads)
+    """A worker's whole life: take part in each run, until told to stop."""
+    while get_i64(control + STOP) == 0:
+        await_phase(control, take_part(control, nthreads))
 
 
 def dismiss(control, tid, nthreads):
     """Wake the workers, who find STOP and return."""
-    fetch_add(control + EPOCH, 1)
-    wake(control, EPOCH)
+    fetch_add(control + STATE, 2)
+    wake(control)

@@ -29,3 +29,10 @@ def atomic_get(builder, address):
 def atomic_put(builder, address, value):
     """Store an int64 with sequentially consistent order."""
     builder.store_atomic(value, pointer(builder, address, I64), "seq_cst", 8)
+
+
+@instruction(types.int64(types.int64, types.int64, types.int64))
+def swap_if(builder, address, old, new):
+    """Store `new` in the int64 at `address` atomically if it holds `old` (acquire, release); what it held."""
+    place = pointer(builder, address, I64)
+    return builder.extract_value(builder.cmpxchg(place, old, new, "acq_rel", "acquire"), 0)
