@@ -14,7 +14,7 @@ The control block is int64 words, each group on a cache line of its own:
     FUTEX, YIELD  the numbers of futex and sched_yield
     FAULT     after a run: 1 + the first entry that reported a fault, or 0
 
-Phases are odd numbers while a tape runs, that of entry i is FIRST + 2 i, and an even number between runs. They
+Phases are odd numbers while a tape runs, that of entry i is FIRST + 2 i, and even numbers between runs. They
 only rise, so that a thread that comes late finds out. A thread enters a phase before it looks at the tape and
 leaves when all its shares are taken; the last one to leave opens the next.
 
