@@ -1,11 +1,12 @@
 """Measure an ONNX model beside ONNX Runtime: outputs first, then times in turn, then where time goes.
 
-Inputs are drawn: floats from 0 to 1, integers from 0 to 9. The ratio is the peer's time over ours, turn by
-turn: the least, the median, the most. Above 1 is faster. A turn is a rest, one run that isn't counted, and the
-median of five.
+Inputs that aren't given are drawn: floats from 0 to 1, integers from 0 to 9. The ratio is the peer's time
+over ours, turn by turn: the least, the median, the most. Above 1 is faster. A turn is a rest, one run that
+isn't counted, and the median of five.
 
     assay bench onnx ppocr-det --shape x=1,3,640,640
     assay bench onnx model.onnx --shape ids=1,128 --peer onnxruntime --threads 2 --json
+    assay bench onnx silero-vad --shape input=1,576 --shape state=2,1,128 -i sr=16000
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from assay.cli import machine, options
+from assay.cli.arrays import INPUTS, arrays
 from assay.cli.command import NO, Argument, Report, Values
 from assay.cli.model import find_model
 from assay.cli.progress import Bars
@@ -44,6 +46,7 @@ ARGUMENTS = (
     options.MODEL,
     options.THREADS,
     options.SHAPES,
+    INPUTS,
     Argument("--peer", "what to compare with", "|".join(PEERS), options.one_of(PEERS), "onnxruntime"),
     Argument("--repeats", "turns of each, one after the other", "N", options.whole(1), 10),
     Argument("--seed", "of the inputs", "N", options.whole(0), 0),
@@ -59,7 +62,8 @@ def run(arguments: Values) -> Report:
     with Bars() as progress:
         path = find_model(arguments.model, progress)
         model = Model.load(path, threads)
-        inputs = drawn(model, dict(arguments.shape or ()), arguments.seed)
+        given = arrays(model, arguments.i or ())
+        inputs = drawn(model, dict(arguments.shape or ()), arguments.seed, given)
         progress.say("compiling kernels, and the first run")
         ours = model.run(inputs)
     found: dict[str, Any] = {
@@ -80,8 +84,12 @@ def run(arguments: Values) -> Report:
     return Report(found, figures(found), 0 if good else NO)
 
 
-def drawn(model: Model, shapes: Mapping[str, tuple[int, ...]], seed: int) -> dict[str, Array]:
-    """Inputs for a model. Raises RequestError for a size that is open, and for shapes of no input."""
+def drawn(
+    model: Model, shapes: Mapping[str, tuple[int, ...]], seed: int, given: Mapping[str, Array]
+) -> dict[str, Array]:
+    """A model's inputs; what isn't given is drawn. Raises RequestError for a size that is open, and for
+    shapes of no input.
+    """
     import numpy as np
 
     unknown = [name for name in shapes if name not in [spec.name for spec in model.inputs]]
@@ -89,15 +97,19 @@ def drawn(model: Model, shapes: Mapping[str, tuple[int, ...]], seed: int) -> dic
         want = ", ".join(spec.name for spec in model.inputs)
         raise RequestError("no such input", place="--shape", want=want, got=unknown[0])
     draw = np.random.default_rng(seed)
-    return {spec.name: _drawn(spec, shapes.get(spec.name), draw) for spec in model.inputs}
+    return {
+        spec.name: given[spec.name] if spec.name in given else _drawn(spec, shapes.get(spec.name), draw)
+        for spec in model.inputs
+    }
 
 
 def _drawn(spec: TensorSpec, sizes: tuple[int, ...] | None, draw: np.random.Generator) -> Array:
     import numpy as np
 
     if sizes is None:
-        sizes = tuple(size for size in spec.shape or ("?",) if isinstance(size, int))
-        if len(sizes) != len(spec.shape or ("?",)):
+        wanted = ("?",) if spec.shape is None else spec.shape
+        sizes = tuple(size for size in wanted if isinstance(size, int))
+        if len(sizes) != len(wanted):
             want, hint = f"{spec.shape}", f"--shape {spec.name}=1,…"
             raise RequestError(
                 "an input's sizes are open", place=spec.name, want=want, got="none given", hint=hint

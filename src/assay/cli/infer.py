@@ -11,7 +11,6 @@ be any value of the graph, and --on reference runs Python code that a debugger c
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,14 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.cli import interrupt, options
+from assay.cli.arrays import INPUTS, arrays
 from assay.cli.command import Argument, Report, Values
 from assay.cli.model import load_graph, writing
 from assay.cli.progress import Bars
 from assay.cli.text import table
-from assay.errors import RequestError, near, within
+from assay.errors import RequestError
 
 if TYPE_CHECKING:
-    from assay.runtime.model import Model, TensorSpec
+    from assay.runtime.model import Model
 
 Array = NDArray[Any]
 SUFFIXES = (".npz", ".npy")
@@ -44,7 +44,7 @@ def _out(text: str) -> Path:
 
 ARGUMENTS = (
     options.MODEL,
-    Argument("-i", "an input", "NAME=@FILE|VALUE", options.named(str), repeated=True),
+    INPUTS,
     Argument("-o", "write the outputs: all of them, or the only one to .npy", "FILE", _out),
     Argument("--node", "run this node alone, on values of its inputs or of those that lead to them", "NAME"),
     Argument("--on", "how a node is run alone", "kernel|reference", options.one_of(WAYS), "kernel"),
@@ -56,15 +56,7 @@ ARGUMENTS = (
 def run(arguments: Values) -> Report:
     with Bars() as progress:
         model = load_graph(arguments, progress)
-        specs = {spec.name: spec for spec in model.inputs}
-        given = dict[str, object]()
-        for name, text in arguments.i or ():
-            with within(f"-i {name}"):
-                if not (arguments.node and text.startswith("@")):
-                    _refuse_strange(name, specs)
-                if name in given:
-                    raise RequestError("an input given twice", want="each once", got=name)
-                given[name] = _array(name, text, specs[name].dtype if name in specs else "")
+        given = arrays(model, arguments.i or (), values=arguments.node is not None)
         outputs = _outputs(model, given, arguments)
     if arguments.o:
         _write(arguments.o, outputs)
@@ -79,59 +71,6 @@ def _outputs(model: Model, given: Mapping[str, object], arguments: Values) -> di
     if arguments.node is None:
         return model.run(given)
     return run_alone(model, arguments.node, given, arguments.on)
-
-
-def _refuse_strange(name: str, specs: Mapping[str, TensorSpec]) -> None:
-    if name not in specs:
-        want = ", ".join(specs) or "no inputs"
-        raise RequestError("no such input", want=want, got=name, hint=near(name, specs))
-
-
-def _array(name: str, text: str, dtype: str) -> Array:
-    """The array in a file (of an archive that of the input's name), or the value in that text."""
-    from assay.tensor.dtype import BY_NAME
-    from assay.tensor.narrow import numpy_of
-
-    if text.startswith("@"):
-        found = _file(name, Path(text[1:]))
-        # NumPy's files say of bfloat16 and narrower only how many bytes they have.
-        if (
-            found.dtype.kind == "V"
-            and dtype in BY_NAME
-            and numpy_of(BY_NAME[dtype]).itemsize == found.itemsize
-        ):
-            return found.view(numpy_of(BY_NAME[dtype]))
-        return found
-    if dtype not in BY_NAME:
-        raise RequestError("values can't be given here", want=dtype, got=repr(text))
-    kind = numpy_of(BY_NAME[dtype])
-    texts = dtype == "string" and not text.startswith(("[", '"'))
-    try:
-        value = text if texts else json.loads(text)
-        wide = np.array(value)
-        made = wide.astype(kind)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise RequestError("no such value", want=f"{dtype}, or @FILE", got=repr(text)) from error
-    whole = dtype.startswith(("int", "uint"))
-    admitted = {"bool": "b", "string": "U"}.get(dtype, "iu" if whole else "iuf")
-    if wide.dtype.kind not in admitted or (whole and made.astype(wide.dtype).tolist() != wide.tolist()):
-        raise RequestError("no such value", want=f"{dtype}, or @FILE", got=repr(text))
-    return np.ascontiguousarray(made).reshape(wide.shape)
-
-
-def _file(name: str, path: Path) -> Array:
-    try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return loaded
-        with loaded:
-            if name not in loaded:
-                raise RequestError("no such array in the file", want=name, got=", ".join(loaded))
-            found: Array = loaded[name]
-            return found
-    except (OSError, ValueError, EOFError) as error:
-        got = getattr(error, "strerror", None) or str(error)[:200]
-        raise RequestError("it can't be read", want="an array that NumPy wrote", got=got) from error
 
 
 def _write(path: Path, outputs: Mapping[str, object]) -> None:

@@ -4,6 +4,7 @@ left, which waits for sizes that only data decides.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
@@ -164,7 +165,7 @@ class _Stager:
         for site in self.inference.sites:
             for name in _reads(site.node):
                 uses[name] = uses.get(name, 0) + 1
-        for group in self._groups(sites, uses, aliases):
+        for group in self._groups(sites, uses):
             for output, source in aliases.items():
                 if source in constants:
                     constants.add(output)
@@ -190,16 +191,14 @@ class _Stager:
                 launched.append(tuple(group))
         return calls, launched, temporaries
 
-    def _groups(
-        self, sites: Sequence[Site], uses: Mapping[str, int], aliases: Mapping[str, str]
-    ) -> list[list[Site]]:
+    def _groups(self, sites: Sequence[Site], uses: Mapping[str, int]) -> list[list[Site]]:
         """Nodes in order, elementwise neighbours that become one kernel together."""
         groups: list[list[Site]] = []
-        for site in sites:
-            if groups and "fuse" not in self.off and _continues(groups[-1], site, uses):
-                groups[-1].append(site)
-            else:
-                groups.append([site])
+        left = list(sites)
+        while left:
+            count = 1 if "fuse" in self.off else _chained(left[:LONGEST], uses)
+            groups.append(left[:count])
+            del left[:count]
         return groups
 
 
@@ -234,14 +233,22 @@ def _reads(node: Node) -> list[str]:
     return [name for name in (*node.inputs, *(n for _, body in node.bodies for n in body.captures)) if name]
 
 
-def _continues(group: Sequence[Site], site: Site, uses: Mapping[str, int]) -> bool:
-    last = group[-1]
-    if not (last.definition.pointwise and site.definition.pointwise) or len(group) >= LONGEST:
-        return False
-    result = last.node.outputs[0]
-    if uses.get(result) != 1 or result not in site.node.inputs or site.out() != last.out():
-        return False
-    return len(chain.sources(_links([*group, site]))) < REGISTERS // 2 - 2
+def _chained(sites: Sequence[Site], uses: Mapping[str, int]) -> int:
+    """How many of these nodes become one chain: each reads one before it, and only they read its results but
+    the last one's.
+    """
+    found, read, made = 1, Counter[str](), list[str]()
+    for count, site in enumerate(sites, 1):
+        read.update(_reads(site.node))
+        fits = site.definition.pointwise and site.out() == sites[0].out()
+        if not fits or (made and set(made).isdisjoint(site.node.inputs)):
+            break
+        if len(chain.sources(_links(sites[:count]))) >= REGISTERS // 2 - 2:
+            break
+        if all(read[name] == uses.get(name, 0) for name in made):
+            found = count
+        made.append(site.node.outputs[0])
+    return found
 
 
 def _chain(group: Sequence[Site], constants: Set[str]) -> Call:

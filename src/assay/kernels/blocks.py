@@ -173,28 +173,51 @@ FORMULAS = {
 TO_BOOL = re.compile("is|equal|less|greater")
 
 
+@device
+def _sixteens(count):
+    return count & -16
+
+
+@device
+def _none(count):
+    return count & 0
+
+
 def _block(formula, reads, makes):
-    """The block function of a formula, the elements of its operands, and that of its result."""
+    """The block function of a formula, the elements of its operands, and that of its result.
+
+    A short formula, one that is written here, is compiled a second time for 16 elements of which all are
+    there; for others, and for narrow elements, that would take longer than it saves.
+    """
     value = device(formula) if inspect.isfunction(formula) else formula
+    short = value is not formula and all(each.size >= 4 for each in (*reads, makes))
+    whole = _sixteens if short else _none
     (first, *_), (second, *_), third = reads, reads[1:] or reads, reads[-1]
     get_a, get_b, get_c, put = first.load, second.load, third.load, makes.store
     a_size, b_size, c_size, size = first.size, second.size, third.size, makes.size
 
     def unary(operands, count, unused):
         y, a = get_i64(operands), get_i64(operands + 8)
-        for i in range(0, count, 16):
+        for i in range(0, whole(count), 16):
+            put(y + size * i, 16, value(get_a(a + a_size * i, 16)))
+        for i in range(whole(count), count, 16):
             put(y + size * i, count - i, value(get_a(a + a_size * i, count - i)))
 
     def binary(operands, count, unused):
         y, a, b = get_i64(operands), get_i64(operands + 8), get_i64(operands + 16)
-        for i in range(0, count, 16):
+        for i in range(0, whole(count), 16):
+            put(y + size * i, 16, value(get_a(a + a_size * i, 16), get_b(b + b_size * i, 16)))
+        for i in range(whole(count), count, 16):
             left = count - i
             put(y + size * i, left, value(get_a(a + a_size * i, left), get_b(b + b_size * i, left)))
 
     def ternary(operands, count, unused):
         y, a = get_i64(operands), get_i64(operands + 8)
         b, c = get_i64(operands + 16), get_i64(operands + 24)
-        for i in range(0, count, 16):
+        for i in range(0, whole(count), 16):
+            low, high = get_b(b + b_size * i, 16), get_c(c + c_size * i, 16)
+            put(y + size * i, 16, value(get_a(a + a_size * i, 16), low, high))
+        for i in range(whole(count), count, 16):
             left = count - i
             low, high = get_b(b + b_size * i, left), get_c(c + c_size * i, left)
             put(y + size * i, left, value(get_a(a + a_size * i, left), low, high))

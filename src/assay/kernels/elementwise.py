@@ -31,6 +31,7 @@ from assay.kernels.sizes import (
 from assay.simd.device import device
 from assay.simd.memory import (
     copy_bytes,
+    get_f32,
     get_i32,
     get_i64,
     get_u8,
@@ -40,10 +41,12 @@ from assay.simd.memory import (
     put_i64,
     put_u8,
     put_u16,
+    store,
     store_bytes,
     words,
 )  # fmt: skip
 from assay.simd.threads import invoke
+from assay.simd.vector import splat
 
 OPERANDS = 16 * REGISTERS
 PLACES = OPERANDS + 32
@@ -69,8 +72,14 @@ def _strided(to, pace, source, step, count, size):
 
 @device
 def _fill(to, source, count, size):
-    """`count` copies of one element: 64 bytes element by element, then these again and again."""
+    """`count` copies of one element: 64 bytes of them, again and again."""
     nbytes = size * count
+    if size == 4 and count >= 16:
+        value = splat(get_f32(source))
+        for i in range(0, nbytes - 63, 64):
+            store(to + i, value)
+        store(to + nbytes - 64, value)
+        return
     _strided(to, size, source, 0, min(count, 64 // size), size)
     if nbytes > 64:
         pattern = load_bytes(to)

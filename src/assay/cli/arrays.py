@@ -1,0 +1,91 @@
+"""Arrays that a command is given: in files of NumPy's, or as values in JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.cli import options
+from assay.cli.command import Argument
+from assay.errors import RequestError, near, within
+
+if TYPE_CHECKING:
+    from assay.runtime.model import Model
+
+Array = NDArray[Any]
+INPUTS = Argument("-i", "an input", "NAME=@FILE|VALUE", options.named(str), repeated=True)
+
+
+def arrays(model: Model, given: Iterable[tuple[str, str]], *, values: bool = False) -> dict[str, Array]:
+    """Those for a model's inputs, by name; with `values`, files may be for any of its values.
+
+    Raises RequestError for a name that isn't there or comes twice, and for what is no array.
+    """
+    specs = {spec.name: spec for spec in model.inputs}
+    found: dict[str, Array] = {}
+    for name, text in given:
+        with within(f"-i {name}"):
+            if not (values and text.startswith("@")):
+                _refuse_strange(name, specs)
+            if name in found:
+                raise RequestError("an input given twice", want="each once", got=name)
+            found[name] = _array(name, text, specs[name].dtype if name in specs else "")
+    return found
+
+
+def _refuse_strange(name: str, specs: Collection[str]) -> None:
+    if name not in specs:
+        want = ", ".join(specs) or "no inputs"
+        raise RequestError("no such input", want=want, got=name, hint=near(name, specs))
+
+
+def _array(name: str, text: str, dtype: str) -> Array:
+    """The array in a file (of an archive that of the input's name), or the value in that text."""
+    from assay.tensor.dtype import BY_NAME
+    from assay.tensor.narrow import numpy_of
+
+    if text.startswith("@"):
+        found = _file(name, Path(text[1:]))
+        # NumPy's files say of bfloat16 and narrower only how many bytes they have.
+        if (
+            found.dtype.kind == "V"
+            and dtype in BY_NAME
+            and numpy_of(BY_NAME[dtype]).itemsize == found.itemsize
+        ):
+            return found.view(numpy_of(BY_NAME[dtype]))
+        return found
+    if dtype not in BY_NAME:
+        raise RequestError("values can't be given here", want=dtype, got=repr(text))
+    kind = numpy_of(BY_NAME[dtype])
+    texts = dtype == "string" and not text.startswith(("[", '"'))
+    try:
+        value = text if texts else json.loads(text)
+        wide = np.array(value)
+        made = wide.astype(kind)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise RequestError("no such value", want=f"{dtype}, or @FILE", got=repr(text)) from error
+    whole = dtype.startswith(("int", "uint"))
+    admitted = {"bool": "b", "string": "U"}.get(dtype, "iu" if whole else "iuf")
+    if wide.dtype.kind not in admitted or (whole and made.astype(wide.dtype).tolist() != wide.tolist()):
+        raise RequestError("no such value", want=f"{dtype}, or @FILE", got=repr(text))
+    return np.ascontiguousarray(made).reshape(wide.shape)
+
+
+def _file(name: str, path: Path) -> Array:
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return loaded
+        with loaded:
+            if name not in loaded:
+                raise RequestError("no such array in the file", want=name, got=", ".join(loaded))
+            found: Array = loaded[name]
+            return found
+    except (OSError, ValueError, EOFError) as error:
+        got = getattr(error, "strerror", None) or str(error)[:200]
+        raise RequestError("it can't be read", want="an array that NumPy wrote", got=got) from error
