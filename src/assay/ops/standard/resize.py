@@ -117,6 +117,8 @@ def _lower(site: Site, emitter: Emitter) -> None:
     work = [
         place for place, axis in enumerate(axes) if sizes[axis] != out[axis] or scales[place] != 1 or crop
     ]
+    if nearest:
+        work.sort(key=lambda place: -axes[place])  # the inner axes while there is less of the others
     target = emitter.narrowed(dtype)
     for number, place in enumerate(work or [0]):
         axis = axes[place] if axes else 0
