@@ -63,6 +63,15 @@ def test_closing_ends_the_threads_and_the_next_run_starts_new_ones(team: Team) -
         team.close()
 
 
+def test_closing_at_any_moment_ends_the_threads() -> None:
+    """Also while a worker is on its way to its first sleep, or back to it."""
+    tape = HandTape([])
+    for _ in range(1_500):
+        team = Team(4)
+        tape.run(team)
+        team.close()
+
+
 def test_a_team_that_nobody_holds_ends_its_threads() -> None:
     before = threading.active_count()
     team = Team(3)

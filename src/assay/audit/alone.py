@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 
-from assay.errors import ContractError, RequestError, near
+from assay.errors import RequestError, near
 from assay.graph.graph import Node
 from assay.ops.standard.infer import Inference
 from assay.runtime.host import Value, run_node, type_of
 from assay.runtime.model import Model
-from assay.runtime.program import Program
+from assay.runtime.part import reads, run_part
 
 WAYS = ("kernel", "reference")
 
@@ -33,12 +33,12 @@ def run_alone(model: Model, name: str, inputs: Mapping[str, Value], on: str = "k
             "no such node", place="node", want="a node's name", got=name, hint=near(name, names)
         )
     made = {each for node in nodes for each in node.outputs}
-    read = [each for each in dict.fromkeys(_reads(nodes)) if each not in made]
+    read = [each for each in dict.fromkeys(reads(nodes)) if each not in made]
     ahead = _needed(program.graph.nodes, set(read) - inputs.keys(), inputs.keys())
-    values = _run(program, ahead, [each for each in read if each not in program.weights], inputs)
+    values = run_part(program, ahead, [each for each in read if each not in program.weights], inputs)
     wanted = [each for node in nodes for each in node.outputs if each]
     if on == "kernel":
-        return _run(program, nodes, wanted, values)
+        return run_part(program, nodes, wanted, values)
     values |= {each: program.weights[each] for each in read if each in program.weights}
     for node in nodes:
         if node.bodies:
@@ -53,36 +53,11 @@ def run_alone(model: Model, name: str, inputs: Mapping[str, Value], on: str = "k
     return {each: values[each] for each in wanted}
 
 
-def _reads(nodes: Iterable[Node]) -> list[str]:
-    captured = [
-        (*node.inputs, *(each for _, body in node.bodies for each in body.captures)) for node in nodes
-    ]
-    return [each for names in captured for each in names if each]
-
-
 def _needed(nodes: Iterable[Node], wanted: set[str], given: Set[str]) -> list[Node]:
     """The nodes that make values out of those that are given, in order."""
     found: list[Node] = []
     for node in reversed([*nodes]):
         if wanted.intersection(node.outputs):
             found.append(node)
-            wanted = (wanted - {*node.outputs}) | (set(_reads([node])) - given)
+            wanted = (wanted - {*node.outputs}) | (set(reads([node])) - given)
     return found[::-1]
-
-
-def _run(
-    program: Program, nodes: list[Node], wanted: list[str], given: Mapping[str, Value]
-) -> dict[str, Value]:
-    """Values that nodes make, or that are given."""
-    made = {each for node in nodes for each in node.outputs}
-    read = [each for each in dict.fromkeys((*_reads(nodes), *wanted)) if each not in made]
-    weights = {each: program.weights[each] for each in read if each in program.weights}
-    missing = [each for each in read if each not in weights and each not in given]
-    if missing:
-        raise ContractError("values missing", place=program.graph.name, want=", ".join(missing), got="none")
-    inputs = {each: given[each] for each in read if each not in weights}
-    types = {each: type_of(value) for each, value in {**weights, **inputs}.items()}
-    graph = replace(program.graph, inputs=tuple(inputs), weights=tuple(weights), types=types)
-    graph = replace(graph, nodes=tuple(nodes), outputs=tuple(wanted))
-    part = Program(graph, program.store, weights, trusted=True, off=program.off, progress=program.progress)
-    return part.run(inputs)

@@ -48,6 +48,7 @@ class CONTROL:
     """Offsets in a team's control block; see kernels/team.py."""
 
     STATE, SLEEPERS, TAPE, FAULT = (LINE * index for index in range(4))
+    FLAGS = FAULT + 8
     LENGTH, COUNTERS, FIRST, STOP, SYSCALL, FUTEX, YIELD = (2 * LINE + 8 * index for index in range(1, 8))
     BYTES = 4 * LINE
 

@@ -13,6 +13,7 @@ The control block is int64 words, each group on a cache line of its own:
     STOP      not 0: workers return             SYSCALL   address of C's syscall
     FUTEX, YIELD  the numbers of futex and sched_yield
     FAULT     after a run: 1 + the first entry that reported a fault, or 0
+    FLAGS     after a run: not 0 if an operation made infinity or NaN of finite numbers
 
 Phases are odd numbers while a tape runs, that of entry i is FIRST + 2 i, and even numbers between runs. They
 only rise, so that a thread that comes late finds out. A thread enters a phase before it looks at the tape and
@@ -29,11 +30,19 @@ from assay.kernels.sizes import CONTROL, ENTRY_BYTES, LINE
 from assay.simd.atomics import atomic_get, fetch_add, swap_if
 from assay.simd.device import device
 from assay.simd.memory import get_i64, put_i64
-from assay.simd.threads import DEFAULT_STATE, float_state, invoke, pause, set_float_state, system_call
+from assay.simd.threads import (
+    DEFAULT_STATE,
+    float_flags,
+    float_state,
+    invoke,
+    pause,
+    set_float_state,
+    system_call,
+)  # fmt: skip
 
 STATE, SLEEPERS, TAPE, FAULT = CONTROL.STATE, CONTROL.SLEEPERS, CONTROL.TAPE, CONTROL.FAULT
 LENGTH, COUNTERS, FIRST, STOP = CONTROL.LENGTH, CONTROL.COUNTERS, CONTROL.FIRST, CONTROL.STOP
-SYSCALL, FUTEX, YIELD = CONTROL.SYSCALL, CONTROL.FUTEX, CONTROL.YIELD
+SYSCALL, FUTEX, YIELD, FLAGS = CONTROL.SYSCALL, CONTROL.FUTEX, CONTROL.YIELD, CONTROL.FLAGS
 SHIFT = 44
 """Bits of a phase's number in STATE."""
 ONE = 1 << SHIFT
@@ -113,7 +122,10 @@ def take_part(control, nthreads):
     while state & 1 != 0:
         if swap_if(control + STATE, state, state + ONE) == state:
             phase = state & (ONE - 1)
-            leave(control, run_phase(control, phase, nthreads))
+            following = run_phase(control, phase, nthreads)
+            if float_flags() != 0:
+                put_i64(control + FLAGS, 1)
+            leave(control, following)
             await_phase(control, phase)
         state = atomic_get(control + STATE)
     set_float_state(floats)
@@ -128,6 +140,7 @@ def lead(control, tid, nthreads):
             put_i64(word, 0)
     put_i64(control + FIRST, atomic_get(control + STATE) + 1)
     put_i64(control + FAULT, 0)
+    put_i64(control + FLAGS, 0)
     if length > 0:
         fetch_add(control + STATE, 1)
         wake(control)
@@ -139,8 +152,11 @@ def lead(control, tid, nthreads):
 
 def work(control, tid, nthreads):
     """A worker's whole life: take part in each run, until told to stop."""
-    while get_i64(control + STOP) == 0:
-        await_phase(control, take_part(control, nthreads))
+    while True:
+        phase = take_part(control, nthreads)
+        if get_i64(control + STOP) != 0:  # set before the phase that dismisses: not looked at before it
+            return
+        await_phase(control, phase)
 
 
 def dismiss(control, tid, nthreads):

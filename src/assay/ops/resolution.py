@@ -37,6 +37,11 @@ def place_of(node: Node) -> str:
     return f"node {json.dumps(name)} ({quote(node.op)})"
 
 
+def line_of(node: Node) -> str:
+    """The node's place, behind its line in the file if it has one: `line 3 › node "fc1" (Gemm)`."""
+    return f"line {node.line} › {place_of(node)}" if node.line else place_of(node)
+
+
 def examine(
     node: Node, types: Mapping[str, ValueType], origin: Callable[[str], str] = lambda name: ""
 ) -> tuple[Site | None, list[ContractError]]:

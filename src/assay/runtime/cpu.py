@@ -49,6 +49,8 @@ class Cpu:
         self.team = Team(threads)
         self._caller = Team(1)
         self._progress = progress
+        self.flagged = False
+        """Whether a team was `flagged` since someone set this to False."""
 
     def allocate(self, nbytes: int, *, owner: str, alignment: int = 64) -> Buffer:
         return self.pool.allocate(nbytes, owner=owner, alignment=alignment)
@@ -67,7 +69,9 @@ class Cpu:
 
     def launch(self, work: Tape, alone: bool = False) -> None:
         """Run a tape; `alone`: on the calling thread, where there is too little work to share."""
-        work.fault = (self._caller if alone else self.team).run(*work.place)
+        team = self._caller if alone else self.team
+        work.fault = team.run(*work.place)
+        self.flagged |= team.flagged
 
     def synchronise(self) -> None:
         return None

@@ -10,7 +10,7 @@ import numpy as np
 
 from assay.errors import ContractError, HardwareFault
 from assay.graph.graph import AttributeValue, Literal, ValueType
-from assay.ops.resolution import place_of
+from assay.ops.resolution import line_of, place_of
 from assay.ops.standard.definition import outputs_of
 from assay.ops.standard.schema import DEFAULT, newest, split_name
 from assay.ops.standard.site import Site
@@ -43,7 +43,7 @@ def run_node(site: Site, inputs: Sequence[Value], bodies: Mapping[str, Run]) -> 
         raise HardwareFault("memory gave out", place=place, want=want, got=f"{error}"[:300]) from error
     except (ValueError, TypeError, IndexError, ArithmeticError) as error:
         rule, want = "the node can't be computed", "inputs that keep its contract"
-        place = f"line {site.node.line} › {place_of(site.node)}" if site.node.line else place_of(site.node)
+        place = line_of(site.node)
         raise ContractError(rule, place=place, want=want, got=f"{error}"[:300]) from error
     return tuple(_sound(value) for value in outputs_of(found))
 
@@ -100,6 +100,15 @@ def _exported(value: AttributeValue) -> object:
     if isinstance(value, Literal):
         return numpy_helper.from_array(outside(value.array(), value.dtype))
     return list(value) if isinstance(value, tuple) else value
+
+
+def finite(value: Value) -> bool:
+    """Whether all numbers in a value are finite; strings and what isn't there count as such."""
+    if isinstance(value, list):
+        return all(map(finite, value))
+    if not isinstance(value, np.ndarray) or value.dtype.kind in "biuOUSM":
+        return True
+    return bool(np.isfinite(value).all())
 
 
 def type_of(value: Value, declared: ValueType | None = None) -> ValueType:

@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.errors import ContractError, near
+from assay.errors import ContractError, RequestError, near
 from assay.formats.onnx_file import OnnxModel, load_onnx
 from assay.formats.onnx_scopes import modules
 from assay.graph.dim import Dim
@@ -22,11 +22,13 @@ from assay.ops.standard.schema import newest, split_name
 from assay.runtime.cpu import Cpu
 from assay.runtime.example import example_inputs
 from assay.runtime.host import Value, type_of
+from assay.runtime.nonfinite import first_overflow
 from assay.runtime.profile import Spent
 from assay.runtime.program import Program, Ready, Store
 from assay.tensor.narrow import numpy_of, outside
 
 Array = NDArray[np.generic]
+NONFINITE = ("allow", "error")
 
 
 class TensorSpec(NamedTuple):
@@ -88,6 +90,10 @@ class Model:
         graph, weights = running(model, inference)
         self._types = {name: graph.types[name] for name in graph.inputs}
         self._names = dict(zip(graph.outputs, self.graph.outputs, strict=True))
+        self._narrow = any(
+            kind and kind.dtype.kind in ("float", "narrow") and kind.dtype.size < 4
+            for kind in inference.types.values()
+        )
         store = Store(Cpu(threads))
         self.program = Program(
             graph,
@@ -104,13 +110,27 @@ class Model:
         """The model in a file. Raises FormatError or ContractError."""
         return Model(load_onnx(path), threads, progress=progress)
 
-    def run(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
+    def run(self, inputs: Mapping[str, Value], *, nonfinite: str = "allow") -> dict[str, Value]:
         """The outputs by name. Arrays are taken as they are: one of another dtype, or that isn't contiguous,
         is refused.
 
-        Raises ContractError for inputs that are missing, unknown or don't fit.
+        With `nonfinite` "error", infinity or NaN that a node makes of finite values is PrecisionOverflow,
+        which names the first such node, whether or not an output shows it. The processor's flags tell whether
+        to look for one: that costs a second run, which keeps all values. Graphs with floats narrower than
+        float32 are looked through in each run.
+
+        Raises ContractError for inputs that are missing, unknown or don't fit, and RequestError for another
+        `nonfinite`.
         """
+        if nonfinite not in NONFINITE:
+            raise RequestError("no such way", place="nonfinite", want=" or ".join(NONFINITE), got=nonfinite)
+        device = self.program.store.device
+        device.flagged = False
         found = self.program.run(inputs)
+        if nonfinite == "error" and (device.flagged or self._narrow):
+            error = first_overflow(self.program, inputs)
+            if error:
+                raise error.at(self.graph.name)
         return {self._names[name]: value for name, value in found.items()}
 
     def profile(

@@ -19,12 +19,12 @@ from assay.graph.dim import Dim
 from assay.graph.graph import Graph
 from assay.kernels.cache import Progress, addresses
 from assay.ops.operator import Address
-from assay.ops.resolution import place_of
+from assay.ops.resolution import line_of
 from assay.ops.standard.emit import Call
 from assay.ops.standard.infer import Inference
 from assay.ops.standard.site import Site
 from assay.runtime.cpu import Cpu
-from assay.runtime.host import Value, run_node, type_of
+from assay.runtime.host import Value, finite, run_node, type_of
 from assay.runtime.profile import Spent, timed
 from assay.runtime.tape import Tape
 from assay.tensor.buffer import Buffer
@@ -106,6 +106,7 @@ class Program:
             given = [values[name] if name else None for name in site.node.inputs]
             run = {key: body.runner(values) for key, body in bodies.items()}
             made = run_node(site, given, run)
+            self.store.device.flagged |= not all(map(finite, made))
             values |= {name: value for name, value in zip(site.node.outputs, made, strict=False) if name}
         if ready.rest:
             found = ready.rest.run({name: values[name] for name in ready.rest.graph.inputs})
@@ -331,7 +332,7 @@ class Ready:
 
     def _fault(self, number: int, row: int) -> ContractError:
         site = self.stage.launched[number][-1]
-        place = f"line {site.node.line} › {place_of(site.node)}" if site.node.line else place_of(site.node)
+        place = line_of(site.node)
         want, got = "indices inside the axis", f"one outside, in row {row}"
         return ContractError("an index out of range", place=place, want=want, got=got)
 

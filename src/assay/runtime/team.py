@@ -38,6 +38,10 @@ class Team:
             want, got = "Linux on x86-64 or AArch64", f"{platform.system()} on {platform.machine()}"
             raise HardwareFault("this system is not supported", want=want, got=got)
         self.nthreads = nthreads
+        self.flagged = False
+        """Whether an operation of the last run made infinity or NaN of finite numbers, in any lane of a
+        vector, wanted or not; operations on types narrower than float32 may not say so.
+        """
         self._entries: list[Callable[[int, int, int], None]] = []
         self._lock = threading.Lock()
         self._process = -1
@@ -57,6 +61,7 @@ class Team:
             control[CONTROL.LENGTH // 8] = length
             control[CONTROL.COUNTERS // 8] = counters
             self._lead(control.ctypes.data, 0, self.nthreads)
+            self.flagged = bool(control[CONTROL.FLAGS // 8])
             return int(control[CONTROL.FAULT // 8])
 
     def close(self) -> None:

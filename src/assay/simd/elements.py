@@ -25,6 +25,7 @@ from assay.simd.emit import (
     instruction,
     load_at,
     named,
+    spread,
     store_at,
 )
 from assay.simd.memory import brain_to_float, float_to_half, half_to_float
@@ -173,7 +174,8 @@ def _element(kind: ir.Type, vector: Vector, widen: Emit = _same, narrow: Emit = 
     def load(builder, address, left):
         few, place = slot(builder, left)
         with builder.if_then(few):
-            store_at(builder, place, ir.Constant(memory, None), size)
+            # Lanes that aren't there repeat the first: a constant might be one that overflows.
+            store_at(builder, place, spread(builder, load_at(builder, address, kind, size), LANES), size)
             copy(builder, place, address, left)
         return widen(builder, load_at(builder, builder.select(few, place, address), memory, size))
 

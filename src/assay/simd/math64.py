@@ -15,6 +15,7 @@ from assay.simd.rounding import (
     ROUND,
     as_f64,
     f64_bits,
+    flagged,
     integer,
     magnitude,
     nearest,
@@ -128,7 +129,7 @@ def _ln(x, low, doublings):
 @device
 def _ends(x, value):
     """ln x where `value` is that of finite positive x."""
-    return select(x > 0.0, select(x < inf, value, x), select(x == 0.0, -inf, nan))
+    return flagged(select(x > 0.0, select(x < inf, value, x), select(x == 0.0, -inf, nan)))
 
 
 @device
@@ -166,7 +167,7 @@ def asinh(x):
 def acosh(x):
     """arcosh x, within 2 ulp; 0 at 1; NaN below. ln(1 + t + √(2 t + t²)) with t = x − 1."""
     t = x - 1.0
-    return select(x < 1.0, nan, _ln_beyond_one(t + sqrt(fma(t, t, 2.0 * t)), x, x > 2.0**28))
+    return flagged(select(x < 1.0, nan, _ln_beyond_one(t + sqrt(fma(t, t, 2.0 * t)), x, x > 2.0**28)))
 
 
 @device
@@ -174,7 +175,7 @@ def atanh(x):
     """artanh x, within 2 ulp; ±0 stays; ±infinity at ±1, NaN beyond. ½ ln(1 + 2 a / (1 − a))."""
     a = magnitude(x)
     value = 0.5 * _ln_beyond_one(2.0 * a / (1.0 - a), a, a > 1.0)
-    return select(a > 1e-17, select(a <= 1.0, signed(value, x), nan), x)
+    return flagged(select(a > 1e-17, select(a <= 1.0, signed(value, x), nan), x))
 
 
 @device
@@ -277,4 +278,4 @@ def power(x, y):
     whole, half = nearest(b) == b, 0.5 * b
     value = select(whole & (nearest(half) != half), signed(value, x), value)
     value = select((x == x) & (y == y) & (whole | (x >= 0.0) | (a == inf)), value, nan)
-    return select((x == 1.0) | (y == 0.0), 1.0, value)
+    return flagged(select((x == 1.0) | (y == 0.0), 1.0, value))

@@ -11,6 +11,7 @@ from numba.core import types
 
 from assay.simd.device import device
 from assay.simd.emit import F64, I64, instruction
+from assay.simd.threads import raise_flag
 from assay.simd.vector import VF64, VI64, F64x16, I64x16, any_lane, fma, select
 
 ROUND = 6755399441055744.0  # 1.5 · 2**52: adding it rounds to the nearest even integer, kept in the low bits
@@ -90,6 +91,14 @@ def ceil(x):
 
 
 @device
+def flagged(value):
+    """The value. One that isn't finite raises a flag of the processor's, as if an operation had made it."""
+    if any_lane((magnitude(value) == inf) | (value != value)):
+        raise_flag()
+    return value
+
+
+@device
 def fmod(x, y):
     """x − y trunc(x / y), exact, with the sign of x; NaN for an infinite x and for y = 0.
 
@@ -104,7 +113,7 @@ def fmod(x, y):
         part = scale(b, select(shift > 0, shift, 0))
         rest = fma(-floor(a / part), part, a)
         a = select(a < b, a, select(rest < 0.0, rest + part, rest))
-    return select(valid, signed(a, x), nan)
+    return flagged(select(valid, signed(a, x), nan))
 
 
 @device

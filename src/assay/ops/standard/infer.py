@@ -15,7 +15,7 @@ from assay.errors import AssayError, Violation, near
 from assay.graph.dim import Dim
 from assay.graph.graph import Graph, Node, ValueType
 from assay.graph.text import quote
-from assay.ops.resolution import place_of
+from assay.ops.resolution import line_of, place_of
 from assay.ops.standard import contract, registry, schema, versions
 from assay.ops.standard.growth import DEEPEST, grown, growth, most_nodes
 from assay.ops.standard.known import FOLDED, constant_of, folded, symbolic
@@ -463,7 +463,7 @@ class Inference:
         dim: Dim | None = None,
         input: str = "",
     ) -> None:
-        place = f"line {node.line} › {place_of(node)}" if node.line else place_of(node)
+        place = line_of(node)
         rule = f"input {input}: {rule}" if input else rule
         error = Violation(rule, place=place, want=want, got=got, hint=hint)
         error.line, error.node, error.operator = node.line, node.name, node.op
