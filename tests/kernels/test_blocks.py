@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from assay.kernels.cache import addresses
 from assay.kernels.call import ENTRY
+from assay.simd.threads import DEFAULT_STATE
 
 Array = NDArray[np.generic]
 COUNTS = (1, 7, 16, 37, 256)
@@ -207,3 +208,44 @@ def test_casts_are_the_standards(source: str, target: str) -> None:
         with np.errstate(all="ignore"):
             expected = cast(x, target)
         same(f"{source} to {target}", run(f"blocks.cast_{source}_{target}", expected.dtype, x), expected, x)
+
+
+FLAGGED = (
+    "log",
+    "acosh",
+    "atanh",
+    "pow",
+    "fmod",
+    "div",
+    "exp",
+    "tanh",
+    "gelu",
+    "sigmoid",
+    "reciprocal",
+    "erf",
+)
+
+
+def flagged(name: str, *operands: Array) -> tuple[bool, Array]:
+    """Whether the processor's flags are up after the block function, and its result."""
+    where, result = np.zeros(1, np.int64), np.zeros(len(operands[0]), operands[0].dtype)
+    places = np.array([each.ctypes.data for each in (result, *operands)], np.int64)
+    states = [f"runtime.float_kernels:{each}" for each in ("set_state", "get_flags")]
+    begin, block, end = (ENTRY(addresses([each])[each]) for each in (states[0], name, states[1]))
+    words = [np.array([0, word], np.int64) for word in (DEFAULT_STATE, where.ctypes.data)]
+    begin(words[0].ctypes.data, 0, 1)
+    block(places.ctypes.data, len(result), 0)
+    end(words[1].ctypes.data, 0, 1)
+    return bool(where[0]), result
+
+
+@pytest.mark.parametrize("op", FLAGGED)
+def test_flags_tell_of_results_that_left_the_range(op: str) -> None:
+    """Always, and not where none did: what a lane computes in vain, or one that isn't there, is quiet."""
+    rng = np.random.default_rng(SEED)
+    special = np.array([0, -0.0, 1, -1, 0.5, 2, -2, 3e38, -3e38, 1e-40, 88, -88, 100, -104, 710, -745])
+    for turn in range(120):
+        drawn = rng.choice(special, (2, 5)) if turn % 3 else rng.normal(0, 10.0 ** rng.uniform(-5, 6), (2, 5))
+        operands = list(drawn.astype(np.float32))[: 2 if op in ("pow", "fmod", "div") else 1]
+        raised, result = flagged(f"blocks.{op}_float32", *operands)
+        assert raised == (not np.isfinite(result).all()), (operands, result)

@@ -170,12 +170,15 @@ class _Stager:
                 if source in constants:
                     constants.add(output)
             if group[0].definition.pointwise:
-                own = [_chain(group, constants)]
+                own = [_chain(group, constants, kept)]
             else:
                 emitter = Emitter(group[0], constants)
                 assert group[0].definition.lower
                 group[0].definition.lower(group[0], emitter)
                 emitter.finish()
+                for name, kind in zip(group[0].node.outputs, group[0].outputs, strict=True):
+                    if name in kept and kind and kind.dtype.kind == "float":
+                        emitter.chain(kind.sizes or (), canonical(name, name, kind))
                 own = emitter.calls
                 temporaries |= emitter.temporaries
                 constants |= emitter.tables.keys()
@@ -251,10 +254,20 @@ def _chained(sites: Sequence[Site], uses: Mapping[str, int]) -> int:
     return found
 
 
-def _chain(group: Sequence[Site], constants: Set[str]) -> Call:
-    emitter = Emitter(group[-1], constants)
-    emitter.chain(group[0].out(), *_links(group))
+def _chain(group: Sequence[Site], constants: Set[str], kept: Set[str]) -> Call:
+    emitter, links = Emitter(group[-1], constants), _links(group)
+    made, kind = links[-1].makes, group[-1].outputs[0]
+    if made.name in kept and kind and kind.dtype.kind == "float":
+        raw = f"{made.name}~raw"
+        links[-1] = replace(links[-1], makes=replace(made, name=raw))
+        links.append(canonical(raw, made.name, kind))
+    emitter.chain(group[0].out(), *links)
     return emitter.calls[0]
+
+
+def canonical(name: str, to: str, kind: ValueType) -> chain.Link:
+    """What makes all NaN of a value that callers see the same: processors make different ones."""
+    return chain.pointwise("canonical", [(name, kind)], (to, kind))
 
 
 def _links(group: Sequence[Site]) -> list[chain.Link]:

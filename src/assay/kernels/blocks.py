@@ -7,14 +7,14 @@ and `cast_float32_int8` is from one dtype to another. Each function is made when
 
 float16 and bfloat16 are computed in float32 and rounded once. Integers wrap; they divide towards zero, by 0
 to 0, and shifts by 64 or more give 0. Of NaN and a number min and max are NaN, of +0 and −0 the second.
-Results of comparisons are bool.
+`canonical` makes every NaN the quiet one without sign and payload. Results of comparisons are bool.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-from math import inf
+from math import inf, nan
 
 from assay.simd import math64, mathf, rounding, trig
 from assay.simd.device import device
@@ -99,6 +99,7 @@ FLOATS = NUMBERS | {
     "isinf": lambda a: (a == inf) | (a == -inf),
     "isposinf": lambda a: a == inf,
     "isneginf": lambda a: a == -inf,
+    "canonical": lambda a: select(a == a, a, nan),
 }
 INTEGERS = NUMBERS | {
     "abs": lambda a: select(a < 0, -a, a),

@@ -15,7 +15,7 @@ from assay.ops.standard.definition import outputs_of
 from assay.ops.standard.schema import DEFAULT, newest, split_name
 from assay.ops.standard.site import Site
 from assay.tensor.dtype import OPTIONAL, SEQUENCE
-from assay.tensor.narrow import dtype_of, numpy_of, outside
+from assay.tensor.narrow import canonical, dtype_of, numpy_of, outside
 
 if TYPE_CHECKING:
     from onnx.reference import ReferenceEvaluator
@@ -49,8 +49,11 @@ def run_node(site: Site, inputs: Sequence[Value], bodies: Mapping[str, Run]) -> 
 
 
 def _sound(value: Value) -> Value:
-    """A result as callers know it: NumPy's scalars are arrays, and views are copied."""
-    return np.asarray(value, order="C") if isinstance(value, np.generic | np.ndarray) else value
+    """A result as callers know it: NumPy's scalars are arrays, views are copied, all NaN are one."""
+    if isinstance(value, list):
+        return [_sound(each) for each in value]
+    arrays = isinstance(value, np.generic | np.ndarray)
+    return canonical(np.asarray(value, order="C")) if arrays else value
 
 
 def _delegated(site: Site, inputs: Sequence[Value]) -> tuple[Value, ...]:
@@ -108,7 +111,8 @@ def finite(value: Value) -> bool:
         return all(map(finite, value))
     if not isinstance(value, np.ndarray) or value.dtype.kind in "biuOUSM":
         return True
-    return bool(np.isfinite(value).all())
+    with np.errstate(invalid="ignore"):
+        return bool(np.isfinite(value).all())
 
 
 def type_of(value: Value, declared: ValueType | None = None) -> ValueType:

@@ -28,7 +28,7 @@ from assay.runtime.host import Value, finite, run_node, type_of
 from assay.runtime.profile import Spent, timed
 from assay.runtime.tape import Tape
 from assay.tensor.buffer import Buffer
-from assay.tensor.narrow import dtype_of, inside, numpy_of, outside
+from assay.tensor.narrow import canonical, dtype_of, inside, numpy_of, outside
 
 Array = NDArray[np.generic]
 Places = dict[str, int | Dim]
@@ -210,7 +210,8 @@ class Ready:
         self.stage = found
         self.arena: Buffer | None = None
         self.outputs = [inference.names.get(name, name) for name in program.graph.outputs]
-        self.constants = {**program.weights, **found.constants}
+        folded = {name: canonical(array) for name, array in found.constants.items()}
+        self.constants = {**program.weights, **folded}
         self.hosts = [(site, self._bodies(site, program)) for site in found.hosts]
         self.rest = None
         if found.rest:

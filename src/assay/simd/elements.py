@@ -114,7 +114,7 @@ class Small:
 
     def narrow(self, builder: ir.IRBuilder, value: ir.Value, saturate: bool = True) -> ir.Value:
         """<16 x float> to <16 x i8>, to nearest even. What is too large is the greatest number, or, unless
-        it saturates, infinity where there is one, else NaN. −0 and NaN have no sign where that is so.
+        it saturates, infinity where there is one, else NaN. NaN has no sign, nor −0 where that is so.
         """
         word = builder.bitcast(value, VI32)
         size = builder.and_(word, constant(VI32, 0x7FFFFFFF))
@@ -131,9 +131,11 @@ class Small:
         over = self.nan if self.infinity is None else self.infinity
         large = builder.icmp_unsigned(">", code, constant(VI32, self.greatest))
         code = builder.select(large, constant(VI32, self.greatest if saturate else over), code)
-        code = builder.select(builder.fcmp_unordered("uno", value, value), constant(VI32, self.nan), code)
+        nan = builder.fcmp_unordered("uno", value, value)
+        code = builder.select(nan, constant(VI32, self.nan), code)
         sign = builder.lshr(word, constant(VI32, 31 - self.exponent - self.mantissa))
-        sign = builder.and_(sign, constant(VI32, self.sign))
+        # The sign of NaN is the processor's choice.
+        sign = builder.select(nan, constant(VI32, 0), builder.and_(sign, constant(VI32, self.sign)))
         if self.unsigned:
             no_sign = builder.icmp_unsigned(
                 "==", builder.and_(code, constant(VI32, self.sign - 1)), constant(VI32, 0)

@@ -95,9 +95,10 @@ def tanh(x):
     (1 − e) / (1 + e) with e = exp(−2 |x|).
     """
     size = magnitude(x)
-    z = size * size
-    near = fma(size * z, _tanh(z), size)
-    e = exp(splat(-2.0) * size)
+    small = select(size < splat(0.625), size, splat(0.0))  # or its powers overflow, and raise that flag
+    z = small * small
+    near = fma(small * z, _tanh(z), small)
+    e = exp(splat(-2.0) * select(size > splat(16.0), splat(16.0), size))
     far = (splat(1.0) - e) / (splat(1.0) + e)
     return signed(select(size < splat(0.625), near, far), x)
 
@@ -111,14 +112,15 @@ def normal_tail(x):
     s = 1 / t, R of degree 10 (1.1e-9 of itself). From t = 4.2 on it is that at 4.2, 3e-9.
     """
     t = magnitude(x) * splat(0.7071067811865476)
-    z = t * t
-    near = fma(splat(0.0) - t, fma(_erf(z), z, splat(ERF_SLOPE)), splat(1.0))
+    small = select(t < splat(1.0), t, splat(0.0))
+    z = small * small
+    near = fma(splat(0.0) - small, fma(_erf(z), z, splat(ERF_SLOPE)), splat(1.0))
     return select(t < splat(1.0), near, select(t == t, _far_tail(t), t))
 
 
 @device
 def _far_tail(t):
-    u = select(t > splat(4.2), splat(4.2), t)
+    u = select(t > splat(4.2), splat(4.2), select(t < splat(1.0), splat(1.0), t))
     s = splat(1.0) / u
     return exp(splat(0.0) - u * u) * s * _erfc(s)
 
@@ -127,8 +129,9 @@ def _far_tail(t):
 def erf(x):
     """erf x on a vector, within 2 ulp; ±0 stays; NaN stays NaN. The polynomials are `normal_tail`'s."""
     t = magnitude(x)
-    z = t * t
-    near = fma(t, fma(_erf(z), z, splat(ERF_SLOPE - 1.0)), t)
+    small = select(t < splat(1.0), t, splat(0.0))
+    z = small * small
+    near = fma(small, fma(_erf(z), z, splat(ERF_SLOPE - 1.0)), small)
     return signed(select(t < splat(1.0), near, select(t == t, splat(1.0) - _far_tail(t), t)), x)
 
 

@@ -49,3 +49,12 @@ def outside(array: Array, dtype: DType) -> Array:
 def inside(array: Array, dtype: DType) -> Array:
     """The same memory as kernels know it."""
     return array if array.dtype == object else array.view(dtype.numpy)
+
+
+def canonical(array: Array) -> Array:
+    """The same with all NaN the quiet one without sign and payload: processors make different ones."""
+    if array.dtype.kind in "biuOUSM":
+        return array
+    with np.errstate(invalid="ignore"):
+        found = np.isnan(array)
+    return np.where(found, np.array(np.nan, array.dtype), array) if found.any() else array
