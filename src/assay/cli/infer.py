@@ -2,7 +2,8 @@
 
 Arrays are taken as they are: one of another dtype is refused, and the error says what makes it fit. A number,
 or a list in brackets, becomes an array of the input's dtype. With --node one node is run alone: -i may then
-be any value of the graph, and --on reference runs Python code that a debugger can step through.
+be any value of the graph, and --on reference runs Python code that a debugger can step through. With
+--nonfinite error, the first node that makes infinity or NaN of finite values is an error that names it.
 
     assay infer model.onnx -i x=@x.npy -o out.npz
     assay infer model.onnx -i x=@arrays.npz -i rate=16000 --json
@@ -32,8 +33,12 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 SUFFIXES = (".npz", ".npy")
 WAYS = ("kernel", "reference")
+NONFINITE = ("allow", "error")
 FIGURES = ("min", "max", "mean")
 COLUMNS = ("name", "dtype", "shape", *FIGURES)
+
+
+MADE = options.one_of(NONFINITE)
 
 
 def _out(text: str) -> Path:
@@ -48,6 +53,7 @@ ARGUMENTS = (
     Argument("-o", "write the outputs: all of them, or the only one to .npy", "FILE", _out),
     Argument("--node", "run this node alone, on values of its inputs or of those that lead to them", "NAME"),
     Argument("--on", "how a node is run alone", "kernel|reference", options.one_of(WAYS), "kernel"),
+    Argument("--nonfinite", "infinity or NaN made of finite values", "|".join(NONFINITE), MADE, "allow"),
     options.THREADS,
     options.JSON,
 )
@@ -69,7 +75,10 @@ def _outputs(model: Model, given: Mapping[str, object], arguments: Values) -> di
     from assay.audit.alone import run_alone
 
     if arguments.node is None:
-        return model.run(given)
+        return model.run(given, nonfinite=arguments.nonfinite)
+    if arguments.nonfinite != "allow":
+        rule, hint = "it is for whole runs", "leave out --node"
+        raise RequestError(rule, place="--nonfinite", got=arguments.nonfinite, hint=hint)
     return run_alone(model, arguments.node, given, arguments.on)
 
 

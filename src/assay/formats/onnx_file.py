@@ -22,6 +22,7 @@ from assay.tensor.dtype import MAP, OPTIONAL, SEQUENCE
 
 if TYPE_CHECKING:
     import onnx
+    from google.protobuf.message import Message
 
 Array = NDArray[np.generic]
 LARGEST = (1 << 31) - 1
@@ -68,7 +69,23 @@ def from_proto(proto: onnx.ModelProto, path: Path | None = None) -> OnnxModel:
     if not proto.HasField("graph"):
         hint = "is this an ONNX file?"
         raise FormatError("no graph in the model", want="a model with a graph", got="none", hint=hint)
+    _refuse_bytes(proto)
     return _Reader(proto, path.parent if path else Path()).model(path)
+
+
+def _refuse_bytes(message: Message) -> None:
+    """Raise FormatError for a name that isn't UTF-8: the parser hands it out as bytes."""
+    from google.protobuf.message import Message
+
+    for kind, held in message.ListFields():
+        single = isinstance(held, str | bytes | Message)
+        if kind.message_type:
+            for each in (held,) if single else held:
+                _refuse_bytes(each)
+        elif kind.type == kind.TYPE_STRING:
+            for each in (held,) if single else held:
+                if isinstance(each, bytes):
+                    raise FormatError("not a text", place=kind.name, want="UTF-8", got=repr(each[:40]))
 
 
 def function(proto: onnx.FunctionProto, opsets: Mapping[str, int]) -> Graph:
@@ -132,6 +149,9 @@ class _Reader:
         self.depth += 1
         if self.depth > DEEPEST:
             raise FormatError("graphs inside each other", want=f"at most {DEEPEST}", got="more")
+        if not all(info.name for info in (*proto.input, *proto.output)):
+            place = f"graph {quoted(proto.name)}"
+            raise FormatError("an input or output without a name", place=place, want="names", got='""')
         types = {
             info.name: self._type(info.type, info.name)
             for info in (*proto.value_info, *proto.output, *proto.input)
