@@ -9,8 +9,11 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 STORY = ["run", "smollm2", "Tell me a long story.", "--max-tokens", "2000"]
 PATIENCE = 600
@@ -142,3 +145,23 @@ def test_the_terminals_cursor_is_shown_again() -> None:
     assert child.returncode == 130
     assert b"fetching the model" in seen
     assert seen.rindex(b"\x1b[?25h") > seen.rindex(b"\x1b[?25l")
+
+
+@pytest.mark.parametrize("command", [["infer", "-i", "x=[1]"], ["bench", "onnx", "--peer", "none"]])
+def test_while_a_tape_runs_in_native_code(command: list[str], tmp_path: Path) -> None:
+    """Half a minute of matrix products, in which Python calls no handler."""
+    products = [helper.make_node("MatMul", [f"m{i}", "m0"], [f"m{i + 1}"]) for i in range(40)]
+    nodes = [helper.make_node("Expand", ["x", "sizes"], ["m0"]), *products]
+    nodes.append(helper.make_node("ReduceMax", ["m40"], ["y"], keepdims=0))
+    value = helper.make_tensor_value_info
+    sizes = helper.make_tensor("sizes", TensorProto.INT64, [2], [4000, 4000])
+    graph = helper.make_graph(nodes, "g", [value("x", 1, [1])], [value("y", 1, [])], [sizes])
+    path = tmp_path / "long.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]), path)
+    with start(AFTER, *command, str(path), stdout=subprocess.DEVNULL) as child:
+        assert child.stderr and child.stderr.readline() == b"ready\n"
+        time.sleep(3)
+        child.send_signal(signal.SIGINT)
+        sent = time.monotonic()
+        assert child.stderr.read() == b"\n"
+        assert child.wait(PATIENCE) == 130 and time.monotonic() - sent < 5
