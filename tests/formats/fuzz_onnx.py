@@ -96,8 +96,8 @@ INTEGERS = (
 )  # fmt: skip
 TEXTS = (
     "", "x", "y", "a", "w", "c", "s", "z", "Add", "Relu", "If", "Loop", "Concat", "Conv", "then_branch",
-    "body", "axis", "to", "pads", "f", "ai.onnx", "ai.onnx.ml", "é🙂", "\0", "\n  12  Relu(x)\x1b[2J", "n" * 5000,
-    "../" + OUTSIDE, "/etc/hostname", "w.bin", NAME, "-1", "1e9", str(1 << 64),
+    "body", "axis", "to", "pads", "f", "ai.onnx", "ai.onnx.ml", "é🙂", "\0", "\n  12  Relu(x)\x1b[2J",
+    "n" * 5000, "../" + OUTSIDE, "/etc/hostname", "w.bin", NAME, "-1", "1e9", str(1 << 64),
 )  # fmt: skip
 
 

@@ -451,9 +451,8 @@ case("a loop of 2**63 - 1", loop((1 << 63) - 1, relu))
 case("a loop of 2**40 that collects", loop(BIG, relu, make_node("Identity", ["w"], ["s"]), scans=True))
 
 
-def spiral(depth: int, trips: int = 2) -> onnx.ModelProto:
-    """Loops in loops, each of which makes its value longer, so that its type changes."""
-    inner = make_node("Concat", ["v", "v"], ["w"], axis=0)
+def spiral(depth: int, inner: onnx.NodeProto, trips: int = 2) -> onnx.ModelProto:
+    """Loops in loops; the innermost makes `w` of `v`."""
     for level in range(depth):
         body = make_graph(
             [make_node("Identity", ["d"], ["c"]), inner],
@@ -472,7 +471,9 @@ def spiral(depth: int, trips: int = 2) -> onnx.ModelProto:
     )
 
 
-case("loops 20 deep", spiral(20), {})
+longer = make_node("Concat", ["v", "v"], ["w"], axis=0)
+case("loops 20 deep, whose types change", spiral(20, longer), {})
+case("loops 20 deep of 2**60 turns", spiral(20, relu, 8))
 case(
     "sizes squared again and again",
     model_of(

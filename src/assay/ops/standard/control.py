@@ -119,16 +119,16 @@ def _collected(site: Site, made: Types, count: Dim, axes: Sequence[int] = ()) ->
 
 
 MOST_TRIPS = 1 << 24
-"""Iterations of the longest loop that nothing but their number ends."""
+"""Iterations of the longest loop that nothing but their number ends, those of the loops around it counted."""
 ENDLESS = "a loop without a sensible end"
 CONDITION = f"at most {MOST_TRIPS} iterations, or a condition that the body decides"
 
 
-def _endless(trips: Array, site: Site) -> bool:
-    """Whether a loop is long, and its body hands on the condition as it is, or a constant that is true."""
+def _counted(site: Site) -> bool:
+    """Whether nothing but the number of iterations ends a loop: its body hands on the condition as it is, or
+    a constant that is true.
+    """
     body: Graph = site.body("body")
-    if int(trips.reshape(-1)[0]) <= MOST_TRIPS:
-        return False
     makers = {node.outputs[0]: node for node in body.nodes if node.op in ("Identity", "Constant")}
     name = body.outputs[0]
     while name in makers:
@@ -148,9 +148,12 @@ def _loop(site: Site) -> Sequence[Made]:
     if not arity(site, len(carried) + 2, len(site.node.outputs) + 1, what):
         return []
     trips = site.peek(0)
-    if trips is not None and trips.dtype != object and _endless(trips, site):
-        site.refuse(ENDLESS, want=CONDITION, got=f"{trips} iterations", input=0)
-        return []
+    if trips is not None and trips.dtype != object and _counted(site):
+        site.trips *= max(int(trips.reshape(-1)[0]), 1)
+        if site.trips > MOST_TRIPS:
+            got = f"{trips} iterations, {site.trips} with those of the loops around it"
+            site.refuse(ENDLESS, want=CONDITION, got=got, input=0)
+            return []
     kinds, made = _settled(site, [ValueType.of(I64), ValueType.of(BOOL)], carried)
     return [*kinds, *_collected(site, made, site.unknown("trips"))]
 
@@ -164,7 +167,7 @@ def _run_loop(
     **attributes: object,
 ) -> tuple[object, ...]:
     trips = 1 << 63 if M is None else int(M.reshape(-1)[0])
-    if M is not None and _endless(M, site):
+    if M is not None and trips > MOST_TRIPS and _counted(site):
         place = f"node {quote(site.node.name)}"
         raise SchedulingDeadlock(ENDLESS, place=place, want=CONDITION, got=f"{trips}")
     going = cond is None or bool(cond.reshape(-1)[0])

@@ -76,6 +76,8 @@ class Inference:
         """The types of outputs by their node's line, and of the inputs of functions and bodies by what they
         are; None where uses differ.
         """
+        self.trips = 1
+        """How often the loops around run this."""
         self.scoped = False
         """Whether the nodes are a function's, which sees no other values than its own."""
         self._later: dict[str, Node] = dict(outer._later) if outer else {}
@@ -231,7 +233,8 @@ class Inference:
             return
         values = [self.values.get(name) for name in node.inputs]
         site = Site(node, definition, kinds, values, contract.filled(node, definition.schema))
-        site.infer_body = lambda attribute, types: self._body(node, attribute, types)
+        site.trips = self.trips
+        site.infer_body = lambda attribute, types: self._body(node, attribute, types, site.trips)
         before = len(self.errors)
         try:
             made = self._ruled(site)
@@ -331,9 +334,9 @@ class Inference:
         return replace(body.renamed(self.names), opsets=body.opsets or self.opsets)
 
     def _body(
-        self, node: Node, attribute: str, types: Sequence[ValueType | None]
+        self, node: Node, attribute: str, types: Sequence[ValueType | None], trips: int
     ) -> tuple[ValueType | None, ...]:
-        """The types that a body's outputs have where its inputs have these."""
+        """The types that the outputs of a body, which is run so often, have where its inputs have these."""
         body = node.attributes[attribute]
         assert isinstance(body, Graph)
         given = {name: kind for name, kind in zip(body.inputs, types, strict=False) if kind}
@@ -344,7 +347,9 @@ class Inference:
                 rule, got = "loops inside each other", "types that change with each way through"
                 self._tell(node, rule, "bodies whose types settle", got, "give carried values one type")
             return (None,) * len(body.outputs)
-        inner = Inference(body, given, {}, self).run()
+        inner = Inference(body, given, {}, self)
+        inner.trips = trips
+        inner.run()
         told = {(error.place, error.rule) for error in self.errors}  # a loop's body is gone through again
         self.errors += [error for error in inner.errors if (error.place, error.rule) not in told]
         return tuple(inner.known(name) for name in body.outputs)

@@ -71,6 +71,10 @@ class Site:
         self.wanted: set[int] = set()
         self.memory = 1 << 62
         """Bytes that values may take where it runs."""
+        self.trips = 1
+        """How often the loops around run it, as far as their numbers say; a loop's rule makes it how often
+        its body is run.
+        """
         self.infer_body: InferBody = lambda attribute, types: ()
         """The types of the outputs of the graph in an attribute where its inputs have these types."""
 
