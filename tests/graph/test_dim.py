@@ -96,3 +96,27 @@ def test_texts() -> None:
 def test_a_missing_symbol_is_named() -> None:
     with pytest.raises(KeyError, match="past"):
         Dim.of("T + past").at({"T": 1})
+
+
+@given(dims(), dims(), st.fixed_dictionaries({name: st.integers(0, 9) for name in SYMBOLS}))
+def test_what_is_said_to_be_unequal_is(a: Dim, b: Dim, binding: dict[str, int]) -> None:
+    """`equals` at all sizes from 0 on, `differs` at all from 1 on."""
+    same = a.at(binding) == b.at(binding)
+    assert a.equals(b) in (None, same) or (a.equals(b) is False and not same)
+    assert not (a.differs(b) and same and min(binding.values()) > 0)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "differ"),
+    [
+        ("4 * n", "6 * n", True),
+        ("4 * n", "6 * n + 2", True),
+        ("4 * n + 1", "6 * m", True),
+        ("2 * n", "n + 4", False),
+        ("4 * n", "6 * m", False),
+        ("floor(n / 2)", "2 * floor(n / 2)", False),
+        ("n", "n", False),
+    ],
+)
+def test_sizes_that_differ(left: str, right: str, differ: bool) -> None:
+    assert Dim.of(left).differs(Dim.of(right)) == Dim.of(right).differs(Dim.of(left)) == differ

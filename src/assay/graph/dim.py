@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
-from math import prod
+from math import gcd, prod
 from typing import TypeAlias
 
 
@@ -108,8 +108,20 @@ class Dim:
 
     def equals(self, other: int | Dim) -> bool | None:
         """Whether the two are equal: for all sizes, for none, or None where it depends on them."""
-        sign = (self - other).sign
-        return None if sign is None else sign == 0
+        apart = self - other
+        constant = next((count for monomial, count in apart.terms if not monomial), 0)
+        if constant and constant % (gcd(*(count for monomial, count in apart.terms if monomial)) or 1):
+            return False
+        return None if apart.sign is None else apart.sign == 0
+
+    def differs(self, other: int | Dim) -> bool:
+        """Whether the two are unequal wherever no size is 0: 4 n and 6 n are."""
+        equal, apart = self.equals(other), (self - other).terms
+        if equal is not None:
+            return not equal
+        alike = len({count > 0 for _, count in apart}) == 1
+        whole = all(_natural(factor) for monomial, _ in apart for factor in monomial)
+        return alike and whole and any(all(isinstance(f, str) for f in monomial) for monomial, _ in apart)
 
     def __add__(self, other: int | Dim) -> Dim:
         total = dict(self.terms)

@@ -102,7 +102,7 @@ def _reshape(site: Site) -> Sequence[Made]:
         rule, want = "another number of elements", f"{total}, of {site.type(0)}"
         got = f"{known} in [{', '.join(map(str, shape))}]"
         site.require(
-            total.equals(known), rule, want=want, got=got, input=1, hint="the sizes must multiply to the same"
+            not total.differs(known), rule, want=want, got=got, input=1, hint="the sizes must multiply to the same"
         )
     return [tuple(shape)]
 

@@ -198,8 +198,8 @@ class Site:
         )
 
     def agree(self, left: Dim, right: Dim, what: str, input: int = -1, hint: str = "") -> Dim:
-        """The dimension that two are both; a violation where they differ for all sizes."""
-        if left.equals(right) is False:
+        """The dimension that two are both; a violation where they differ for all sizes above 0."""
+        if left.differs(right):
             self.refuse(f"{what} disagree", want=str(left), got=right, input=input, dim=right, hint=hint)
         return right if right.constant is not None else left
 
@@ -217,7 +217,7 @@ class Site:
             return left
         if left.constant == 1:
             return right
-        if left.equals(right) is False and left.constant is not None and right.constant is not None:
+        if left.differs(right) and left.differs(1) and right.differs(1):
             self.refuse(
                 "shapes can't be broadcast", want=f"{left} or 1 at axis {axis}",
                 got=f"{right} in {self.type(input)}", input=input, dim=right,
