@@ -287,6 +287,17 @@ case(
     model_of(ADD, [weight(dims=[1], float_data=[1])], inputs=[value("x", ["9**9**9**9"])]),
 )
 
+case("a name that isn't UTF-8", PLAIN.SerializeToString().replace(b"Relu", b"R\xff\xfeu"))
+nameless = model_of([make_node("Relu", ["x"], ["y"])])
+nameless.graph.output[0].name = ""
+case("an output without a name", nameless)
+named = function("a", make_node("Relu", ["x"], ["y"]))
+named.output[0] = ""
+case("a function's output without a name", model_of([call("a")], functions=[named]))
+refers = make_node("Elu", ["x"], ["y"])
+refers.attribute.add(name="alpha", ref_attr_name="beta", type=onnx.AttributeProto.FLOAT)
+case("a reference to no function's attribute", model_of([refers]))
+
 
 # Sizes that values say
 

@@ -231,11 +231,11 @@ def test_the_most_bad_words_hold_nobody_up(words: list[str], said: str) -> None:
     pieces = [bytes([byte]) for byte in range(256)] + [b" " * n for n in range(2, 100)]
     pieces += [bytes(rng.integers(97, 123, rng.integers(1, 12)).tolist()) for _ in range(50_000)]
     spellings = Spellings(pieces)
-    begin = time.perf_counter()
+    begin = time.process_time()
     bad, output = BadWords(words, spellings), list(said.encode())
     for length in range(len(output)):
         bad.after(output[: length + 1])
-    assert time.perf_counter() - begin < 1
+    assert time.process_time() - begin < 1
 
 
 def test_bad_sequences_of_tokens_never_come(small: Small) -> None:

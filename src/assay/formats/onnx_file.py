@@ -149,9 +149,7 @@ class _Reader:
         self.depth += 1
         if self.depth > DEEPEST:
             raise FormatError("graphs inside each other", want=f"at most {DEEPEST}", got="more")
-        if not all(info.name for info in (*proto.input, *proto.output)):
-            place = f"graph {quoted(proto.name)}"
-            raise FormatError("an input or output without a name", place=place, want="names", got='""')
+        _refuse_nameless([info.name for info in (*proto.input, *proto.output)], f"graph {quoted(proto.name)}")
         types = {
             info.name: self._type(info.type, info.name)
             for info in (*proto.value_info, *proto.output, *proto.input)
@@ -180,6 +178,7 @@ class _Reader:
 
     def _function(self, proto: onnx.FunctionProto) -> Graph:
         name = full_name(proto.domain, _overloaded(proto.name, proto.overload))
+        _refuse_nameless([*proto.input, *proto.output], f"function {quoted(name)}")
         parameters: dict[str, AttributeValue | None] = dict.fromkeys(proto.attribute)
         parameters |= {each.name: self._attribute(each) for each in proto.attribute_proto}
         nodes = tuple(self._node(each) for each in proto.node)
@@ -288,6 +287,11 @@ class _Reader:
                 own, number = f"{name}_{number}", number + 1
             self.symbols[key] = own
         return self.symbols[key]
+
+
+def _refuse_nameless(names: Iterable[str], place: str) -> None:
+    if not all(names):
+        raise FormatError("an input or output without a name", place=place, want="names", got='""')
 
 
 def _overloaded(name: str, overload: str) -> str:

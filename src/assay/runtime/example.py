@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from assay.errors import ContractError, RequestError
+from assay.errors import ContractError, HardwareFault, RequestError
 from assay.graph.dim import Dim
 from assay.graph.graph import ValueType
 from assay.graph.text import quote
@@ -69,4 +69,8 @@ def _input(
     sizes = [dim.at(binding) for dim in kind.shape]
     if kind.dtype.kind == "string":
         return np.full(sizes, "", object)
-    return np.zeros(sizes, numpy_of(kind.dtype))
+    try:
+        return np.zeros(sizes, numpy_of(kind.dtype))
+    except (ValueError, MemoryError) as error:
+        rule, place = "an input that memory can't hold", f"input {quote(name)}"
+        raise HardwareFault(rule, place=place, want="sizes for this machine", got=str(kind)) from error

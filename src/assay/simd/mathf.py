@@ -105,11 +105,11 @@ def tanh(x):
 
 @device
 def normal_tail(x):
-    """2 · P(X > |x|) of a standard normal X on a vector: erfc(|x| / √2), within 4e-7 of itself down to 1e-7;
-    NaN stays NaN.
+    """2 · P(X > |x|) of a standard normal X on a vector: erfc(|x| / √2), within 4e-7 of itself down to 1e-7,
+    below within 2e-4; 0 from |x| = 14.5 on; NaN stays NaN.
 
     With t = |x| / √2: below 1, 1 − t P(t²), P of degree 7 (3.3e-11); above it exp(−t²) s R(s) with
-    s = 1 / t, R of degree 10 (1.1e-9 of itself). From t = 4.2 on it is that at 4.2, 3e-9.
+    s = 1 / t, R of degree 10 (1.1e-9 of itself up to t = 4.2, R(0) 2e-4 more than 1 / √π).
     """
     t = magnitude(x) * splat(0.7071067811865476)
     small = select(t < splat(1.0), t, splat(0.0))
@@ -120,7 +120,7 @@ def normal_tail(x):
 
 @device
 def _far_tail(t):
-    u = select(t > splat(4.2), splat(4.2), select(t < splat(1.0), splat(1.0), t))
+    u = select(t > splat(16.0), splat(16.0), select(t < splat(1.0), splat(1.0), t))
     s = splat(1.0) / u
     return exp(splat(0.0) - u * u) * s * _erfc(s)
 

@@ -51,6 +51,9 @@ def attributes(node: Node, schema: Schema) -> Iterator[Problem]:
             input = f"in version {schema.version} it is an input" if key in inputs else ""
             hint = input or near(key, known) or f"version {schema.version} of {schema.name} hasn't got it"
             yield Problem(f"unknown attribute {quote(key)}", want, _short(value), hint, -1, None)
+        elif isinstance(value, Reference):
+            rule, hint = f"attribute {key}: a reference outside a function", "give the value itself"
+            yield Problem(rule, known[key].kind, f"the function's {quote(value.name)}", hint, -1, None)
         elif not _of_kind(value, known[key].kind):
             yield Problem(
                 f"attribute {key}: wrong kind of value", known[key].kind, _short(value), "", -1, None
@@ -61,8 +64,6 @@ def attributes(node: Node, schema: Schema) -> Iterator[Problem]:
 
 
 def _of_kind(value: AttributeValue, kind: str) -> bool:
-    if isinstance(value, Reference):
-        return True
     if kind in _KINDS:
         return isinstance(value, _KINDS[kind]) and not isinstance(value, bool)
     return isinstance(value, tuple) and all(

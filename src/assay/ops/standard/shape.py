@@ -102,7 +102,12 @@ def _reshape(site: Site) -> Sequence[Made]:
         rule, want = "another number of elements", f"{total}, of {site.type(0)}"
         got = f"{known} in [{', '.join(map(str, shape))}]"
         site.require(
-            not total.differs(known), rule, want=want, got=got, input=1, hint="the sizes must multiply to the same"
+            not total.differs(known),
+            rule,
+            want=want,
+            got=got,
+            input=1,
+            hint="the sizes must multiply to the same",
         )
     return [tuple(shape)]
 
