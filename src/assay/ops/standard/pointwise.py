@@ -300,7 +300,7 @@ pointwise(
     "Gelu", lambda site: one("gelu_tanh" if site["approximate"] == "tanh" else "gelu", site),
     "Y = X · Φ(X), or with approximate = tanh 0.5 X (1 + tanh(√(2/π) (X + 0.044715 X³)))", None,
     Exactness("ulp", 4, "of |X|: the tail within 4e-7 of itself, a difference, two products"),
-    ranges={"approximate": one_of("none", "tanh")},
+    ranges={"approximate": one_of("none", "tanh")}, numerics=("NaN at −infinity, as −∞ · 0 is.",),
 )  # fmt: skip
 
 for _name, _formula in (

@@ -189,7 +189,7 @@ def _one(site: Site, index: int, dim: Dim | None = None) -> None:
     if not site.has(index) or not site.want_rank(index, 0, 1):
         return
     for size in site.shape(index):
-        good = size.constant == 1 or (dim is not None and size.equals(dim) is not False)
+        good = not size.differs(1) or (dim is not None and not size.differs(dim))
         site.require(
             good,
             "several scales or zero points",
