@@ -79,7 +79,19 @@ def whole_numbers(call: Call) -> bool:
     return any(each is not None and each.dtype.kind in "iu" for each in arrays(call))
 
 
+def doubles(call: Call) -> bool:
+    return any(each is not None and each.dtype == np.float64 for each in arrays(call))
+
+
+def cubic_at_border(call: Call) -> bool:
+    return call.attributes.get("mode") in ("cubic", "bicubic") and call.attributes["padding_mode"] == "border"
+
+
 DEVIATIONS = (
+    Deviation(
+        "GridSample", "ONNX Runtime moves a cubic's place to the border, the standard each pixel it reads",
+        cubic_at_border,
+    ),
     Deviation("MaxPool GlobalMaxPool", "ONNX Runtime finds nothing below the finite numbers", infinite),
     Deviation("Sign", "ONNX Runtime's sign of NaN is 0 in float16 alone", half_with_nan),
     Deviation(
@@ -91,6 +103,7 @@ DEVIATIONS = (
         "Shrink", "the standard's function casts lambd and bias to integers first, and has no unsigned type",
         whole_numbers,
     ),
+    Deviation("Shrink", "ONNX Runtime adds the bias to float64 in float32", doubles),
     Deviation("Slice", "backwards ONNX Runtime takes the greatest integer for the start", far_backwards),
     Deviation(
         "ArgMax ArgMin ReduceMax ReduceMin MaxPool GlobalMaxPool Hardmax Softmax LogSoftmax",

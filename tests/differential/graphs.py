@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 
 import numpy as np
+import onnx
+from onnx import helper
 
 from differential.draw import Bound, Call, Draw, Known
 from differential.models import Builder, Drawn
 
 Shape = tuple[int, ...]
-STEPS: list[Callable[[Graph, str, Shape], tuple[str, Shape]]] = []
+Step = Callable[["Graph", str, Shape], tuple[str, Shape]]
+STEPS: list[Step] = []
 
 
 class Graph(Builder):
@@ -26,9 +29,20 @@ class Graph(Builder):
     def vector(self, *values: int) -> str:
         return self.value(Known(np.array(values, np.int64)))
 
+    def body(
+        self, inputs: Sequence[onnx.ValueInfoProto], write: Callable[[], Sequence[str]]
+    ) -> onnx.GraphProto:
+        """A graph for a node's attribute, whose nodes `write` adds; it may read all values that there are."""
+        outer, self.nodes = self.nodes, []
+        outputs = [onnx.ValueInfoProto(name=name) for name in write()]
+        nodes, self.nodes = self.nodes, outer
+        self.made += 1
+        return helper.make_graph(nodes, f"body{self.made}", inputs, outputs)
 
-def step(function: Callable[[Graph, str, Shape], tuple[str, Shape]]) -> None:
+
+def step(function: Step) -> Step:
     STEPS.append(function)
+    return function
 
 
 @step
@@ -135,6 +149,56 @@ def padded(g: Graph, x: str, shape: Shape) -> tuple[str, Shape]:
     pads = [g.draw.integer(0, 2) for _ in (*shape, *shape)]
     sums = zip(shape, pads[: len(shape)], pads[len(shape) :], strict=True)
     return g.op("Pad", x, g.vector(*pads)), tuple(map(sum, sums))
+
+
+def gently(g: Graph, x: str, shape: Shape) -> str:
+    """A step that keeps the shape."""
+    return g.draw.pick(smooth, combined, chosen, soft)(g, x, shape)[0]
+
+
+def named(g: Graph, kind: int = onnx.TensorProto.FLOAT, shape: Shape | None = None) -> onnx.ValueInfoProto:
+    """A body's input."""
+    g.made += 1
+    return helper.make_tensor_value_info(f"z{g.made}", kind, shape)
+
+
+@step
+def branched(g: Graph, x: str, shape: Shape) -> tuple[str, Shape]:
+    bodies = {key: g.body((), lambda: [gently(g, x, shape)]) for key in ("then_branch", "else_branch")}
+    return g.op("If", g.op("Less", g.fresh(()), g.fresh(())), **bodies), shape
+
+
+@step
+def repeated(g: Graph, x: str, shape: Shape) -> tuple[str, Shape]:
+    """A loop that ends by its number or by what is carried: the last value, or all of them."""
+    trips, limit = g.draw.integer(0, 4), g.fresh(())
+    turn, going, carried = named(g, onnx.TensorProto.INT64, ()), named(g, onnx.TensorProto.BOOL, ()), named(g)
+
+    def write() -> Sequence[str]:
+        made = gently(g, carried.name, shape)
+        mean = g.op("ReduceMean", g.op("Flatten", made), keepdims=0) if shape and 0 not in shape else limit
+        more = g.op("Identity", going.name) if g.draw.chance(0.5) else g.op("LessOrEqual", mean, limit)
+        return more, made, g.op("Neg", made)
+
+    body = g.body((turn, going, carried), write)
+    count, true = g.value(Known(np.array(trips))), g.value(Known(np.array(True)))
+    last, _ = g.node("Loop", Call((), {"body": body}, 2), (count, true, x))
+    return last, shape
+
+
+@step
+def scanned(g: Graph, x: str, shape: Shape) -> tuple[str, Shape]:
+    if not shape or 0 in shape:
+        return g.op("Neg", x), shape
+    state, element = named(g, shape=shape[1:]), named(g, shape=shape[1:])
+
+    def write() -> Sequence[str]:
+        total = g.op("Tanh", g.op("Add", state.name, element.name))
+        return total, gently(g, total, shape[1:])
+
+    ways = {f"scan_{side}_directions": [g.draw.pick(0, 1)] for side in ("input", "output")}
+    call = Call((), {"body": g.body((state, element), write), "num_scan_inputs": 1, **ways}, 2)
+    return g.node("Scan", call, (g.fresh(shape[1:]), x))[1], shape
 
 
 def graph(seed: int) -> Drawn:

@@ -33,6 +33,8 @@ class Builder:
     inputs: list[onnx.ValueInfoProto] = field(default_factory=list)
     constants: list[onnx.TensorProto] = field(default_factory=list)
     feeds: dict[str, Array] = field(default_factory=dict)
+    made: int = 0
+    """Nodes so far, those in bodies too."""
 
     def value(self, given: Array | Known | None) -> str:
         """The name of a new input or constant."""
@@ -56,7 +58,8 @@ class Builder:
     def node(self, op: str, call: Call, names: Sequence[str] | None = None) -> list[str]:
         """Adds a node; its outputs' names."""
         names = [self.value(each) for each in call.inputs] if names is None else list(names)
-        outputs = [f"y{len(self.nodes)}_{at}" for at in range(call.outputs)]
+        outputs = [f"y{self.made}_{at}" for at in range(call.outputs)]
+        self.made += 1
         self.nodes.append(helper.make_node(op, names, outputs, **call.attributes))
         return outputs
 

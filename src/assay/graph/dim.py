@@ -115,10 +115,10 @@ class Dim:
         return None if apart.sign is None else apart.sign == 0
 
     def differs(self, other: int | Dim) -> bool:
-        """Whether the two are unequal wherever no size is 0: 4 n and 6 n are."""
+        """Whether the two are unequal wherever no size is 0, as 4 n and 6 n; one that is 0 may be any."""
         equal, apart = self.equals(other), (self - other).terms
-        if equal is not None:
-            return not equal
+        if equal is not None or Dim.of(0) in (self, Dim.of(other)):
+            return equal is False
         alike = len({count > 0 for _, count in apart}) == 1
         whole = all(_natural(factor) for monomial, _ in apart for factor in monomial)
         return alike and whole and any(all(isinstance(f, str) for f in monomial) for monomial, _ in apart)

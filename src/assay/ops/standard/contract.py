@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+import numpy as np
+
 from assay.errors import near
 from assay.graph.dim import Dim
 from assay.graph.graph import AttributeValue, Graph, Literal, Node, Reference, ValueType
@@ -106,12 +108,23 @@ def _families(port: Port) -> str:
 
 @lru_cache(maxsize=4096)
 def _defaults(schema: Schema) -> Mapping[str, AttributeValue | None]:
-    return {key: each.default for key, each in schema.attributes.items()}
+    found = {key: each.default for key, each in schema.attributes.items()}
+    return {key: None if value is None else _single(value) for key, value in found.items()}
 
 
 def filled(node: Node, schema: Schema) -> dict[str, AttributeValue]:
     """A node's attributes with the defaults of the rest; None for one that has none."""
-    return {**_defaults(schema), **node.attributes}  # type: ignore[dict-item]
+    given = {key: _single(value) for key, value in node.attributes.items()}
+    return {**_defaults(schema), **given}  # type: ignore[dict-item]
+
+
+def _single(value: AttributeValue) -> AttributeValue:
+    """Floats as the float32 that they are: a graph has them with the fewest digits that say it."""
+    if isinstance(value, float):
+        return float(np.float32(value))
+    if isinstance(value, tuple) and any(isinstance(each, float) for each in value):
+        return tuple(float(np.float32(each)) for each in value if isinstance(each, int | float))
+    return value
 
 
 def ranges(site: Site) -> Iterator[Problem]:

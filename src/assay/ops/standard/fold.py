@@ -12,6 +12,7 @@ import numpy as np
 from assay.graph.dim import Dim
 from assay.ops.standard.definition import FLAG, NATURAL, POSITIVE, one_of
 from assay.ops.standard.emit import Emitter
+from assay.ops.standard.function import Function, Name, written
 from assay.ops.standard.move import COPIED, bounded, length, natural, open_shape, ordered
 from assay.ops.standard.registry import define
 from assay.ops.standard.site import Array, Made, Site
@@ -187,8 +188,26 @@ def _grid(site: Site) -> Sequence[Made]:
     return [(size[0], *size[2:], Dim.of(len(size) - 2))]
 
 
+def _middles(size: int, corners: bool) -> Array:
+    """Where an axis' pixels are from −1 to 1: middles, or the outer ones at the ends; one alone at 0."""
+    if corners:
+        return np.linspace(-1, 1, size) if size > 1 else np.zeros(size)
+    return (2 * np.arange(size) + 1 - size) / size
+
+
+def _affine(f: Function) -> Sequence[Name] | None:
+    site, kind = f.site, f.site.outputs[0]
+    if kind is None or kind.sizes is None:
+        return None
+    _, *space, rank = kind.sizes
+    places = np.meshgrid(*(_middles(size, bool(site["align_corners"])) for size in space), indexing="ij")
+    points = np.stack([*places[::-1], np.ones(space)], -1).reshape(-1, rank + 1)
+    turned = f("Transpose", f.input(0), perm=(0, 2, 1))
+    return [f.reshape(f("MatMul", f.number(points, site.dtype(0)), turned), *kind.sizes)]
+
+
 define(
-    "AffineGrid", _grid, ranges={"align_corners": FLAG}, expand=True,
+    "AffineGrid", _grid, ranges={"align_corners": FLAG}, function=written(_affine),
     formula="grid[n, y, x] = theta[n] · [x', y', 1], x' and y' from −1 to 1 over the image",
-    shapes="[N, H, W, 2], or [N, D, H, W, 3]",
+    shapes="[N, H, W, 2], or [N, D, H, W, 3]", kernels=(("matmul.<type>", "always"),),
 )  # fmt: skip
