@@ -106,7 +106,7 @@ DEVIATIONS = (
     Deviation("Shrink", "ONNX Runtime adds the bias to float64 in float32", doubles),
     Deviation("Slice", "backwards ONNX Runtime takes the greatest integer for the start", far_backwards),
     Deviation(
-        "ArgMax ArgMin ReduceMax ReduceMin MaxPool GlobalMaxPool Hardmax Softmax LogSoftmax",
+        "ArgMax ArgMin ReduceMax ReduceMin ReduceLogSumExp MaxPool GlobalMaxPool Hardmax Softmax LogSoftmax",
         "ONNX Runtime's comparisons pass over NaN, or not, by its place; ours keep it, as NumPy does",
         with_nan,
     ),

@@ -174,9 +174,7 @@ def _transposed_window(site: Site) -> Window | None:
             count = Dim.of(wanted[-dims:][axis]) if wanted is not None else dim * stride
             total = whole - count
             less = total // 2
-            low, high = (less, total - less) if mode != "SAME_LOWER" else (total - less, less)
-            if mode == "NOTSET":
-                low, high = high, low
+            low, high = (less, total - less) if mode == "SAME_UPPER" else (total - less, less)
         else:
             count = whole - low - high
         before.append(low)
