@@ -79,6 +79,11 @@ def whole_numbers(call: Call) -> bool:
     return any(each is not None and each.dtype.kind in "iu" for each in arrays(call))
 
 
+def same_dilated(call: Call) -> bool:
+    same = str(call.attributes.get("auto_pad", "")).startswith("SAME")
+    return same and any(each > 1 for each in call.attributes.get("dilations", ()))
+
+
 def doubles(call: Call) -> bool:
     return any(each is not None and each.dtype == np.float64 for each in arrays(call))
 
@@ -102,6 +107,15 @@ DEVIATIONS = (
     Deviation(
         "Shrink", "the standard's function casts lambd and bias to integers first, and has no unsigned type",
         whole_numbers,
+    ),
+    Deviation("ReduceLogSumExp", "ONNX Runtime computes e^x in integers", whole_numbers),
+    Deviation("LRN", "ONNX Runtime's running sum keeps an infinity that left the window", infinite),
+    Deviation(
+        "Clip", "a bound that is left out: ONNX Runtime's is the greatest finite number, the standard's "
+        "function has none", infinite,
+    ),
+    Deviation(
+        "MaxPool AveragePool LpPool", "for ONNX Runtime's SAME no window is dilated", same_dilated
     ),
     Deviation("Shrink", "ONNX Runtime adds the bias to float64 in float32", doubles),
     Deviation("Slice", "backwards ONNX Runtime takes the greatest integer for the start", far_backwards),
