@@ -107,13 +107,7 @@ CACHE = Setting(
     "folder of models and compiled kernels",
     "a path of printable characters, after ~ a user's name or nothing",
 )
-THREADS = Setting(
-    "ASSAY_THREADS",
-    _positive,
-    _processors,
-    "threads of a team",
-    "an integer of at least 1",
-)
+THREADS = Setting("ASSAY_THREADS", _positive, _processors, "threads of a team", "an integer of at least 1")
 CPU = Setting(
     "ASSAY_CPU",
     {level: level for level in CPU_LEVELS}.__getitem__,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.simd.memory import get_f32, get_i64, put_f32, put_i64
-from assay.simd.threads import float_flags, float_state, set_float_state
+from assay.simd.threads import FLAGS, float_state, set_float_state
 
 
 def get_state(args, tid, nthreads):
@@ -13,7 +13,7 @@ def get_state(args, tid, nthreads):
 
 def get_flags(args, tid, nthreads):
     """(where)"""
-    put_i64(get_i64(args + 8), float_flags())
+    put_i64(get_i64(args + 8), float_state() & FLAGS)
 
 
 def set_state(args, tid, nthreads):

@@ -122,17 +122,7 @@ class _Reader:
         if twice:
             raise FormatError("two functions of one name", want="names of their own", got=", ".join(twice))
         inner = self._graph(self.proto.graph)
-        own = Graph(
-            inner.name,
-            inner.inputs,
-            inner.weights,
-            (),
-            inner.nodes,
-            inner.outputs,
-            inner.types,
-            opsets,
-            functions,
-        )
+        own = replace(inner, opsets=opsets, functions=functions)
         metadata = {entry.key: entry.value for entry in self.proto.metadata_props}
         return OnnxModel(path, own.numbered(), self.weights, metadata, self.scopes)
 

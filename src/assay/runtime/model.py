@@ -70,11 +70,7 @@ class Model:
     """A checked model, ready to run. Not thread-safe: one run at a time."""
 
     def __init__(
-        self,
-        model: OnnxModel,
-        threads: int,
-        off: Set[str] = frozenset(),
-        progress: Progress | None = None,
+        self, model: OnnxModel, threads: int, off: Set[str] = frozenset(), progress: Progress | None = None
     ) -> None:
         """`progress` hears of kernels that are compiled. Raises ContractError with every violation of a
         contract.

@@ -25,12 +25,6 @@ def atomic_get(builder, address):
     return builder.load_atomic(pointer(builder, address, I64), "acquire", 8)
 
 
-@instruction(types.void(types.int64, types.int64))
-def atomic_put(builder, address, value):
-    """Store an int64 with sequentially consistent order."""
-    builder.store_atomic(value, pointer(builder, address, I64), "seq_cst", 8)
-
-
 @instruction(types.int64(types.int64, types.int64, types.int64))
 def swap_if(builder, address, old, new):
     """Store `new` in the int64 at `address` atomically if it holds `old` (acquire, release); what it held."""

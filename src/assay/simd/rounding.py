@@ -11,7 +11,7 @@ from numba.core import types
 
 from assay.simd.device import device
 from assay.simd.emit import F64, I64, instruction
-from assay.simd.threads import raise_flag
+from assay.simd.threads import INVALID, float_state, set_float_state
 from assay.simd.vector import VF64, VI64, F64x16, I64x16, any_lane, fma, select
 
 ROUND = 6755399441055744.0  # 1.5 · 2**52: adding it rounds to the nearest even integer, kept in the low bits
@@ -94,7 +94,7 @@ def ceil(x):
 def flagged(value):
     """The value. One that isn't finite raises a flag of the processor's, as if an operation had made it."""
     if any_lane((magnitude(value) == inf) | (value != value)):
-        raise_flag()
+        set_float_state(float_state() | INVALID)
     return value
 
 

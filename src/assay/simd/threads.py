@@ -35,9 +35,15 @@ def pause(builder):
 
 @instruction(types.int64())
 def float_state(builder):
-    """The floating-point control word: rounding, flush-to-zero, masked exceptions (MXCSR or FPCR)."""
+    """The floating-point state: rounding, flush-to-zero, masked exceptions and the flags of what has happened
+    (MXCSR, or FPCR and above it FPSR).
+    """
     if not _X86:
-        return builder.zext(builder.asm(ir.FunctionType(I64, []), "mrs $0, fpcr", "=r", [], True), I64)
+        control, flags = (
+            builder.asm(ir.FunctionType(I64, []), f"mrs $0, {name}", "=r", [], True)
+            for name in ("fpcr", "fpsr")
+        )
+        return builder.or_(control, builder.shl(flags, I64(32)))
     slot = builder.alloca(I32)
     call(builder, "llvm.x86.sse.stmxcsr", ir.VoidType(), builder.bitcast(slot, I8.as_pointer()))
     return builder.zext(builder.load(slot), I64)
@@ -45,42 +51,22 @@ def float_state(builder):
 
 @instruction(types.void(types.int64))
 def set_float_state(builder, state):
-    """Set the floating-point control word. On x86 the flags are in it, elsewhere they are cleared."""
+    """Set the floating-point state."""
     if not _X86:
-        builder.asm(ir.FunctionType(ir.VoidType(), [I64]), "msr fpcr, $0", "r", [state], True)
-        builder.asm(ir.FunctionType(ir.VoidType(), []), "msr fpsr, xzr", "", [], True)
+        for name, word in (
+            ("fpcr", builder.and_(state, I64(0xFFFFFFFF))),
+            ("fpsr", builder.lshr(state, I64(32))),
+        ):
+            builder.asm(ir.FunctionType(ir.VoidType(), [I64]), f"msr {name}, $0", "r", [word], True)
         return
     slot = builder.alloca(I32)
     builder.store(builder.trunc(state, I32), slot)
     call(builder, "llvm.x86.sse.ldmxcsr", ir.VoidType(), builder.bitcast(slot, I8.as_pointer()))
 
 
-@instruction(types.void())
-def raise_flag(builder):
-    """Raise the flag of an invalid operation, for a result that was chosen and not computed."""
-    if not _X86:
-        asm = "mrs $0, fpsr\\0Aorr $0, $0, #1\\0Amsr fpsr, $0"
-        builder.asm(ir.FunctionType(I64, []), asm, "=r", [], True)
-        return
-    slot = builder.alloca(I32)
-    where = builder.bitcast(slot, I8.as_pointer())
-    call(builder, "llvm.x86.sse.stmxcsr", ir.VoidType(), where)
-    builder.store(builder.or_(builder.load(slot), I32(1)), slot)
-    call(builder, "llvm.x86.sse.ldmxcsr", ir.VoidType(), where)
-
-
-@instruction(types.int64())
-def float_flags(builder):
-    """Not 0 if, since the state was set, an operation made infinity or NaN of finite numbers: the flags
-    invalid operation, division by zero and overflow, which stay.
-    """
-    if not _X86:
-        flags = builder.asm(ir.FunctionType(I64, []), "mrs $0, fpsr", "=r", [], True)
-        return builder.and_(flags, I64(0x7))
-    slot = builder.alloca(I32)
-    call(builder, "llvm.x86.sse.stmxcsr", ir.VoidType(), builder.bitcast(slot, I8.as_pointer()))
-    return builder.zext(builder.and_(builder.load(slot), I32(0xD)), I64)
-
-
 DEFAULT_STATE = 0x1F80 if _X86 else 0
 """Round to nearest even, keep subnormals, no traps."""
+INVALID, FLAGS = (0x1, 0xD) if _X86 else (0x1 << 32, 0x7 << 32)
+"""The state's flag of an invalid operation; those of all operations that make infinity or NaN of finite
+numbers: invalid ones, divisions by zero and overflows. A flag stays.
+"""

@@ -78,13 +78,7 @@ def _open(site: Site) -> list[Dim]:
     return [site.unknown(str(axis)) for axis in range(2, site.rank(0))]
 
 
-def emit(
-    site: Site,
-    emitter: Emitter,
-    calls: Sequence[Convolution],
-    filters: int,
-    weights: int,
-) -> None:
+def emit(site: Site, emitter: Emitter, calls: Sequence[Convolution], filters: int, weights: int) -> None:
     """Convolutions that write parts of one output; `weights` are the elements of the arranged weights."""
     dtype, out = site.dtype(0), site.outputs[0]
     assert out is not None
