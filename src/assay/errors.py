@@ -35,12 +35,12 @@ def shown(value: object) -> str:
 
 
 def _plain(text: str) -> str:
-    """A line as a terminal may show it, whatever names of a file are in it: cut, no control characters."""
+    """One line as a terminal may show it, whatever names of a file are in it: cut, no control characters."""
     if len(text) > LONGEST:
         text = f"{text[: LONGEST // 2]} … {text[-LONGEST // 2 :]}"
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
+    return "".join(c if c.isprintable() or c == "\t" else ascii(c)[1:-1] for c in text)
 
 
 def near(word: str, known: Iterable[str], before: str = "", family: str = "") -> str:
@@ -176,4 +176,7 @@ class PrecisionOverflow(AssayError):
 
 
 class KernelBuildError(AssayError):
-    """A kernel didn't compile."""
+    """A kernel didn't compile; what the compiler says is told in its own lines."""
+
+    def __str__(self) -> str:
+        return super().__str__().replace("\\n", "\n")

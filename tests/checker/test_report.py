@@ -51,6 +51,30 @@ def test_a_violation_has_all_fields(tmp_path: Path) -> None:
     assert fields["consequences"] == 1 and fields["chain"] == list(error.chain)
 
 
+EVIL = "q\n  got    FORGED"
+
+
+def test_no_name_of_a_file_makes_a_line_of_its_own(tmp_path: Path) -> None:
+    """Names of an operator, its domain, a function, an opset and a layer, each with a newline."""
+    called = helper.make_node(EVIL, ["x"], ["y"], domain="f")
+    function = helper.make_function("f", EVIL, ["x"], ["y"], [helper.make_node("Relu", ["x"], ["y"])], [])
+    layer = helper.make_node("Softmax", ["x"], ["y"], name=f"/{EVIL}/Softmax", axis=5)
+    value = helper.make_tensor_value_info
+    for node, functions, domain in [
+        (helper.make_node(EVIL, ["x"], ["y"]), [], "f"),
+        (helper.make_node("Relu", ["x"], ["y"], domain=EVIL), [], EVIL),
+        (called, [function, function], "f"),
+        (helper.make_node("Relu", ["x"], ["y"], domain="g"), [], EVIL),
+        (layer, [], "f"),
+    ]:
+        graph = helper.make_graph([node], "g", [value("x", 1, ["N", 3])], [value("y", 1, None)])
+        opsets = [helper.make_opsetid("", 21), helper.make_opsetid(domain, 1)]
+        path = tmp_path / "model.onnx"
+        onnx.save(helper.make_model(graph, functions=functions, opset_imports=opsets), path)
+        report = str(assay.check(path))
+        assert "FORGED" in report and "\n  got    FORGED" not in report and "›  ›" not in report
+
+
 def test_the_chain_leads_to_where_a_size_came_up(tmp_path: Path) -> None:
     path = saved(tmp_path, "[a] h = Relu(x) [b] k = Neg(h) [c] y = Add(k, b)")
     (error,) = assay.check(path).violations

@@ -60,8 +60,7 @@ def load_onnx(path: Path) -> OnnxModel:
             raise FormatError(
                 "not an ONNX file", want="a ModelProto", got=str(error)[:200], hint=hint
             ) from error
-        with within(""):
-            return from_proto(proto, path)
+        return from_proto(proto, path)
 
 
 def from_proto(proto: onnx.ModelProto, path: Path | None = None) -> OnnxModel:
