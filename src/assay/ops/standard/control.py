@@ -196,8 +196,13 @@ def stacked(column: Sequence[object], kind: ValueType | None, axis: int = 0) -> 
     return np.empty(sizes, numpy_of(kind.dtype))
 
 
+BOUND = (
+    "Loops inside each other that only constant numbers of iterations end: their product is at most "
+    f"{MOST_TRIPS}; more is refused before anything runs.",
+    "Time isn't bounded otherwise: where numbers or conditions are computed, Ctrl-C stops a loop.",
+)
 define(
-    "Loop", _loop, formula="repeat body(i, cond, v) while i < M and cond",
+    "Loop", _loop, formula="repeat body(i, cond, v) while i < M and cond", numerics=BOUND,
     shapes="Carried values keep theirs; collected ones get the number of iterations in front.",
     reference=_run_loop, unranked=True, informed=True,
 )  # fmt: skip
