@@ -9,9 +9,8 @@ import numpy as np
 
 from assay.errors import SchedulingDeadlock
 from assay.graph.dim import Dim
-from assay.graph.graph import Graph, ValueType
+from assay.graph.graph import Graph, Literal, ValueType
 from assay.graph.text import quote
-from assay.ops.standard.known import constant_of
 from assay.ops.standard.move import single
 from assay.ops.standard.registry import define
 from assay.ops.standard.site import UNKNOWN, UNRANKED, Array, Made, Site
@@ -129,13 +128,15 @@ def _counted(site: Site) -> bool:
     a constant that is true.
     """
     body: Graph = site.body("body")
-    makers = {node.outputs[0]: node for node in body.nodes if node.op in ("Identity", "Constant")}
+    likely = (node for node in body.nodes if node.op in ("Identity", "Constant"))
+    makers = {name: node for node in likely for name in node.outputs}
     name = body.outputs[0]
     while name in makers:
         maker = makers.pop(name)
         if maker.op == "Constant":
-            return bool(constant_of(maker).all())
-        name = maker.inputs[0]
+            value = maker.attributes.get("value")
+            return isinstance(value, Literal) and bool(value.array().all())
+        name = maker.inputs[0] if maker.inputs else ""
     return name == body.inputs[1]
 
 
@@ -196,13 +197,9 @@ def stacked(column: Sequence[object], kind: ValueType | None, axis: int = 0) -> 
     return np.empty(sizes, numpy_of(kind.dtype))
 
 
-BOUND = (
-    "Loops inside each other that only constant numbers of iterations end: their product is at most "
-    f"{MOST_TRIPS}; more is refused before anything runs.",
-    "Time isn't bounded otherwise: where numbers or conditions are computed, Ctrl-C stops a loop.",
-)
 define(
-    "Loop", _loop, formula="repeat body(i, cond, v) while i < M and cond", numerics=BOUND,
+    "Loop", _loop, formula="repeat body(i, cond, v) while i < M and cond",
+    numerics=(f"At most {MOST_TRIPS} iterations that only constant numbers end, loops inside it counted.",),
     shapes="Carried values keep theirs; collected ones get the number of iterations in front.",
     reference=_run_loop, unranked=True, informed=True,
 )  # fmt: skip

@@ -87,7 +87,7 @@ def schema(name: str, opset: int) -> Schema | None:
     domain, op = split_name(name)
     try:
         found = onnx.defs.get_schema(op, opset, "" if domain == DEFAULT else domain)
-    except onnx.defs.SchemaError:
+    except (onnx.defs.SchemaError, TypeError):  # TypeError: of a version past 32 bits
         return None
     inputs, outputs = (tuple(map(_port, ports)) for ports in (found.inputs, found.outputs))
     attributes = {key: _attribute(each) for key, each in found.attributes.items()}
