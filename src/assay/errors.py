@@ -38,8 +38,6 @@ def _plain(text: str) -> str:
     """One line as a terminal may show it, whatever names of a file are in it: cut, no control characters."""
     if len(text) > LONGEST:
         text = f"{text[: LONGEST // 2]} … {text[-LONGEST // 2 :]}"
-    if text.isprintable():
-        return text
     return "".join(c if c.isprintable() or c == "\t" else ascii(c)[1:-1] for c in text)
 
 

@@ -6,10 +6,14 @@ import random
 import tempfile
 from pathlib import Path
 
+import onnx
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx.helper import make_node, make_tensor
 
 from formats import fuzz_onnx
+from formats.hostile_onnx import ADD, INT64, call, ints, loop, model_of, relu, weight
 
 
 def test_seeds_are_sound_and_run(tmp_path: Path) -> None:
@@ -35,3 +39,51 @@ def test_truncations(tmp_path: Path) -> None:
     for size in range(0, len(whole), 3):
         path.write_bytes(whole[:size])
         fuzz_onnx.attempt(path)
+
+
+def ended_by(maker: onnx.NodeProto) -> onnx.ModelProto:
+    """A loop whose condition this makes, or doesn't."""
+    made = loop(5, relu)
+    made.graph.node[0].attribute[0].g.node[0].CopyFrom(maker)
+    return made
+
+
+def of_version(version: int, name: str) -> onnx.ModelProto:
+    """An operator of a domain that is of this version, and has none of that name."""
+    made = model_of([call(name)])
+    made.opset_import[1].version = version
+    return made
+
+
+def a_sparse_scalar() -> onnx.ModelProto:
+    made = model_of(ADD)
+    place = make_tensor("i", INT64, [1], [0])
+    made.graph.sparse_initializer.add(values=weight(float_data=[1]), indices=place, dims=[4])
+    return made
+
+
+def a_loop_of_no_number() -> onnx.ModelProto:
+    made = loop(5, relu)
+    made.graph.initializer[0].CopyFrom(ints("m", []))
+    return made
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ended_by(make_node("Identity", [], ["c"])),
+        ended_by(make_node("Identity", ["d"], [])),
+        ended_by(make_node("Constant", [], ["c"])),
+        ended_by(make_node("Constant", [], ["c"], value_string="x")),
+        ended_by(make_node("Constant", [], ["c"], x=1)),
+        a_loop_of_no_number(),
+        a_sparse_scalar(),
+        of_version(-(1 << 63), "Reluu"),
+        of_version((1 << 63) - 1, "Reluu"),
+    ],
+)
+def test_found(model: onnx.ModelProto, tmp_path: Path) -> None:
+    """What mutations led to: refused, and within a second since no version below 1 is looked at."""
+    path = tmp_path / fuzz_onnx.NAME
+    path.write_bytes(model.SerializeToString())
+    assert fuzz_onnx.attempt(path) != "sound"

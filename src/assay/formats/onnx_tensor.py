@@ -88,7 +88,7 @@ def read_sparse(proto: onnx.SparseTensorProto, folder: Path) -> tuple[DType, Arr
         raise FormatError(
             "a sparse tensor too large", place=place, want=f"at most {LARGEST} bytes", got=str(sizes)
         )
-    if indices.shape not in ((len(values),), (len(values), len(sizes))) or values.ndim != 1:
+    if values.ndim != 1 or indices.shape not in ((len(values),), (len(values), len(sizes))):
         want, got = "one index, or one for each dimension, for each value", f"{indices.shape}"
         raise FormatError("indices don't fit the values", place=place, want=want, got=got)
     flat = indices.astype(np.int64)

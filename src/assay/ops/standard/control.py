@@ -128,15 +128,13 @@ def _counted(site: Site) -> bool:
     a constant that is true.
     """
     body: Graph = site.body("body")
-    likely = (node for node in body.nodes if node.op in ("Identity", "Constant"))
-    makers = {name: node for node in likely for name in node.outputs}
+    makers = {name: node for node in body.nodes for name in node.outputs}
     name = body.outputs[0]
     while name in makers:
         maker = makers.pop(name)
         if maker.op == "Constant":
-            value = maker.attributes.get("value")
-            return isinstance(value, Literal) and bool(value.array().all())
-        name = maker.inputs[0] if maker.inputs else ""
+            return any(isinstance(each, Literal) and each.array().all() for each in maker.attributes.values())
+        name = maker.inputs[0] if maker.op == "Identity" and maker.inputs else ""
     return name == body.inputs[1]
 
 

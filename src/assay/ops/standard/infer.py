@@ -171,7 +171,8 @@ class Inference:
         found = schema.schema(node.op, opset)
         if found is None or (found.deprecated and node.op not in REWRITES):
             want, got = f"an operator of {domain} {opset}", quote(node.op)
-            later = [v for v in range(opset + 1, schema.newest(domain) + 1) if schema.schema(node.op, v)][:1]
+            newest = schema.newest(domain)
+            later = [v for v in range(max(opset, 0) + 1, newest + 1) if schema.schema(node.op, v)][:1]
             hint = f"it came with version {later[0]}" if later else near(node.op, schema.names())
             hint = f"version {found.version} took it away" if found else hint
             self._tell(node, "unknown operator", want, got, hint or "register it, or give it as a function")
@@ -503,5 +504,5 @@ class Inference:
                 if (other := self.types.get(given))
                 and (dim in other.shape if dim else other.dtype == (kind and kind.dtype))
             ]
-            name = same[0] if same else ""
+            name = same[0] if same and same[0] != name else ""
         return tuple(steps)
