@@ -68,6 +68,12 @@ def a_loop_of_no_number() -> onnx.ModelProto:
     return made
 
 
+def an_input_of_no_type() -> onnx.ModelProto:
+    made = model_of([make_node("Relu", ["w"], ["y"])], [weight(dims=[1], float_data=[1])])
+    made.graph.input[0].ClearField("type")
+    return made
+
+
 @pytest.mark.parametrize(
     "model",
     [
@@ -78,6 +84,7 @@ def a_loop_of_no_number() -> onnx.ModelProto:
         ended_by(make_node("Constant", [], ["c"], x=1)),
         a_loop_of_no_number(),
         a_sparse_scalar(),
+        an_input_of_no_type(),
         of_version(-(1 << 63), "Reluu"),
         of_version((1 << 63) - 1, "Reluu"),
     ],

@@ -109,12 +109,8 @@ class _Reader:
     def model(self, path: Path | None) -> OnnxModel:
         opsets = self._opsets(self.proto.opset_import)
         if not opsets:
-            raise FormatError(
-                "no opset",
-                want="opset_import",
-                got="none",
-                hint="the file doesn't say which operators it means",
-            )
+            hint = "the file doesn't say which operators it means"
+            raise FormatError("no opset", want="opset_import", got="none", hint=hint)
         functions = tuple(self._function(each) for each in self.proto.functions)
         names = [each.name for each in functions]
         twice = sorted({name for name in names if names.count(name) > 1})
@@ -160,6 +156,9 @@ class _Reader:
             self.weights[name] = array
             weights.append(name)
         inputs = tuple(info.name for info in proto.input if info.name not in self.weights or nested)
+        untyped = [name for name in inputs if name not in types and not nested]
+        if untyped:
+            raise FormatError("an input without a type", want="its type", got=quoted(untyped[0]))
         nodes = (*constants, *(self._node(each) for each in proto.node))
         outputs = tuple(info.name for info in proto.output)
         self.depth -= 1
