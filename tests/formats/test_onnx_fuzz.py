@@ -6,12 +6,15 @@ import random
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx.helper import make_node, make_tensor
 
+from assay.runtime.model import Model
 from formats import fuzz_onnx
 from formats.hostile_onnx import ADD, INT64, call, ints, loop, model_of, relu, weight
 
@@ -82,6 +85,7 @@ def an_input_of_no_type() -> onnx.ModelProto:
         ended_by(make_node("Constant", [], ["c"])),
         ended_by(make_node("Constant", [], ["c"], value_string="x")),
         ended_by(make_node("Constant", [], ["c"], x=1)),
+        ended_by(make_node("Identity", ["v"], ["c"])),
         a_loop_of_no_number(),
         a_sparse_scalar(),
         an_input_of_no_type(),
@@ -94,3 +98,23 @@ def test_found(model: onnx.ModelProto, tmp_path: Path) -> None:
     path = tmp_path / fuzz_onnx.NAME
     path.write_bytes(model.SerializeToString())
     assert fuzz_onnx.attempt(path) != "sound"
+
+
+LOOP = """
+    <ir_version: 10, opset_import: ["" : 21]> g (float[4] x) => (float[4] y, float[3, 4] z, float[3, 4] y2)
+    <int64 n = {3}, bool t = {1}> {
+        y, z, y2 = Loop (n, t, x) <body: graph = b (int64 i, bool c, float[4] v) => (
+            bool c2, float[4] w, float[4] w, float[4] w
+        ) { c2 = Identity (c) w = Add (v, x) }>
+    }
+"""
+
+
+def test_a_body_may_give_one_value_several_times(tmp_path: Path) -> None:
+    path = tmp_path / fuzz_onnx.NAME
+    onnx.save(onnx.parser.parse_model(LOOP), path)
+    with Model.load(path, 1) as model:
+        found = model.run({"x": np.ones(4, np.float32)})
+    np.testing.assert_array_equal(found["y"], [4] * 4)
+    np.testing.assert_array_equal(found["z"], [[2] * 4, [3] * 4, [4] * 4])
+    np.testing.assert_array_equal(found["y2"], found["z"])

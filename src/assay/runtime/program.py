@@ -109,8 +109,7 @@ class Program:
             self.store.device.flagged |= not all(map(finite, made))
             values |= {name: value for name, value in zip(site.node.outputs, made, strict=False) if name}
         if ready.rest:
-            found = ready.rest.run({name: values[name] for name in ready.rest.graph.inputs})
-            values |= dict(zip(ready.outputs, found.values(), strict=True))
+            values |= ready.rest.run({name: values[name] for name in ready.rest.graph.inputs})
         return {name: values[own] for name, own in zip(self.graph.outputs, ready.outputs, strict=True)}
 
     def profile(
@@ -361,7 +360,8 @@ class Body:
 
         def run(arguments: Sequence[Value]) -> list[Value]:
             given = dict(zip(self.own, arguments, strict=True))
-            return list(self.program.run({**given, **captured}).values())
+            found = self.program.run({**given, **captured})
+            return [found[name] for name in self.program.graph.outputs]
 
         return run
 

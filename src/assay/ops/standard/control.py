@@ -81,9 +81,9 @@ def arity(site: Site, inputs: int, outputs: int, what: str) -> bool:
 
 def _settled(site: Site, front: Types, carried: Types, back: Types = ()) -> tuple[Types, Types]:
     """The types of carried values that hold in every iteration, and those that the body makes of them."""
-    kinds, skipped, made = list(carried), 1 if front else 0, ()  # type: tuple[Types, int, Types]
+    kinds, made = list(carried), ()  # type: tuple[Types, Types]
     for _ in range(3):
-        made = site.infer_body("body", [*front, *kinds, *back])[skipped:]
+        made = site.infer_body("body", [*front, *kinds, *back])
         again = [
             common(site, before, after, f"carried_{number}")
             for number, (before, after) in enumerate(zip(kinds, made, strict=False))
@@ -153,8 +153,8 @@ def _loop(site: Site) -> Sequence[Made]:
             got = f"{trips} iterations, {site.trips} with those of the loops around it"
             site.refuse(ENDLESS, want=CONDITION, got=got, input=0)
             return []
-    kinds, made = _settled(site, [ValueType.of(I64), ValueType.of(BOOL)], carried)
-    return [*kinds, *_collected(site, made, site.unknown("trips"))]
+    kinds, made = _settled(site, [ValueType.of(I64)], [ValueType.of(BOOL), *carried])
+    return [*kinds[1:], *_collected(site, made, site.unknown("trips"))]
 
 
 def _run_loop(
