@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from itertools import product
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -84,7 +85,7 @@ def run(
     """By the kernels."""
     filters, bits = calls[0].words[3], 8 * x.itemsize
     y = np.full((x.shape[0], calls[0].words[1] * filters, *output), 77, x.dtype)
-    arranged = np.full(w.shape, 77, w.dtype)
+    arranged = np.full(calls[-1].end, 77, w.dtype)
     space = scratch(conv_sizes.scratch(filters, x.itemsize), threads)
     bias = 0 if b is None else b
     for each in calls:
@@ -240,6 +241,60 @@ def test_the_kernel_of_single_channels_gives_the_same_bits(case: Case) -> None:
         y = np.full(want.shape, 77, np.float32)
         perform(threads, ("window.depthwise", x, w, b, y, *scratch(window.scratch, threads), *window.words))
         np.testing.assert_array_equal(y, want)
+
+
+def special(generator: np.random.Generator, dtype: str, shape: Ints, rate: float) -> Array:
+    """Small integers, of which all sums are exact; of such a rate infinities and NaN."""
+    found = generator.integers(-4, 5, shape).astype(dtype)
+    chosen = generator.choice(np.array([np.inf, -np.inf, np.nan], dtype), shape)
+    return np.where(generator.random(shape) < rate, chosen, found)
+
+
+PADDED = [*CONVOLUTIONS[:2], *CONVOLUTIONS[3:6], *DEPTHWISE[:3]]
+
+
+@pytest.mark.parametrize("case", PADDED, ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_taps_in_the_padding_add_nothing_whatever_the_weights(case: Case, dtype: str) -> None:
+    """NaN or infinite weights reach the outputs that read something by them, and no others."""
+    generator, output = np.random.default_rng(1), case.output()
+    x = generator.integers(-4, 5, (case.batch, case.groups * case.channels, *case.size)).astype(dtype)
+    sizes = case.channels, *case.window
+    w = special(generator, dtype, (case.groups * case.filters, *sizes), 1 / prod(sizes))
+    b = generator.integers(-4, 5, len(w)).astype(dtype)
+    pairs = zip(terms(case, x, w, output), terms(case, np.ones_like(x), w, output), strict=True)
+    with np.errstate(invalid="ignore"):
+        want = sum(np.where(inside != 0, read * weights, 0) for (read, weights), (inside, _) in pairs)
+        want = want.reshape(case.batch, -1, *output) + b.reshape(-1, *[1] * len(output))
+    assert np.isnan(want).any() and not np.isnan(want).all()
+    space = case.space(output)
+    calls = (conv_sizes.convolution(*case[:4], space),)
+    found = [run(calls, x, w, b, output, threads) for threads in (1, 2)]
+    if case.channels == 1 and dtype == "float32":
+        window = conv_sizes.window(case.batch, case.groups, case.filters, space)
+        found.append(np.full_like(found[0], 77))
+        place = scratch(window.scratch, 2)
+        perform(2, ("window.depthwise", x, w, b, found[-1], *place, *window.words))
+    for each in found:
+        np.testing.assert_array_equal(each, want)
+
+
+@pytest.mark.parametrize("case", TRANSPOSED, ids=str)
+def test_transposed_weights_reach_what_an_element_of_x_hits(case: Case) -> None:
+    generator, output = np.random.default_rng(1), case.transposed_output()
+    x = special(generator, "float32", (case.batch, case.groups * case.channels, *case.size), 1 / 40)
+    w = special(generator, "float32", (case.groups * case.channels, case.filters, *case.window), 1 / 10)
+    want = np.zeros((case.batch, case.groups * case.filters, *output), np.float32)
+    with np.errstate(invalid="ignore"):
+        for channel, place, tap in product(range(x.shape[1]), np.ndindex(case.size), np.ndindex(case.window)):
+            steps = zip(place, tap, *case[6:9], strict=True)
+            at = tuple(s * i + d * k - p for i, k, s, d, p in steps)
+            if all(0 <= i < n for i, n in zip(at, output, strict=True)):
+                first = channel // case.channels * case.filters
+                terms = x[:, channel, *place][:, None] * w[channel, :, *tap]
+                want[:, first : first + case.filters, *at] += terms
+    calls = conv_sizes.transposed(*case[:4], case.space(output))
+    np.testing.assert_array_equal(run(calls, x, w, None, output, 2), want)
 
 
 def test_without_taps_only_the_bias_is_left() -> None:

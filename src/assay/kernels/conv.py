@@ -3,7 +3,8 @@ pixel].
 
 K goes over blocks of 16 channels, then taps, then the channels of the block, and every output element is
 one chain of fma in that order from zero, to which the bias is added at the end (numerics.md, rule 10). A
-tap in the padding is a tap of zero. Integers wrap.
+tap in the padding is a tap of zero, and where that isn't nothing, of filters that aren't finite, the chains
+are made once more without such taps. Integers wrap.
 
 A tap is an offset: output pixel (z, y, x) of a grid reads x at (z, y, x) · steps + offset. So a transposed
 convolution is a few of these, one for each remainder of the output's place by the strides: conv_sizes.py.
@@ -21,8 +22,8 @@ from assay.kernels.panels import DEPTH, PANEL
 from assay.kernels.share import take
 from assay.simd.device import device
 from assay.simd.emit import F32, F64, I32
-from assay.simd.memory import get_i64, load, store, words
-from assay.simd.vector import skipping
+from assay.simd.memory import get_f32, get_f64, get_i64, load, put_f32, put_f64, store, words
+from assay.simd.vector import fma, skipping
 
 TABLE = 8 * (1 + 26)
 """Where the taps' offsets begin among the words."""
@@ -102,6 +103,46 @@ def _packed(size: int):
     return pack
 
 
+def special(size: int):
+    """The function that says whether there is a NaN or an infinity among `count` numbers."""
+    get, _ = movers(size)
+    top = 0x7F800000 if size == 4 else 0x7FF << 52
+
+    @device
+    def some(numbers, count):
+        found = np.int64(0)
+        for i in range(count):
+            found |= (get(numbers + size * i) & top) == top
+        return found
+
+    return some
+
+
+def mender(size: int):
+    """The function that makes pixels `begin` to `end` of one filter's y without the taps in the padding."""
+    get, put, zero = (get_f64, put_f64, 0.0) if size == 8 else (get_f32, put_f32, np.float32(0))
+
+    @device
+    def mend(args, x, channels, taps, extent, grid, steps, w, bias, y, apart, begin, end):
+        (d, h, width), (gh, gw), (sz, sy, sx), (yz, yy, yx) = extent, grid, steps, apart
+        for pixel in range(begin, end):
+            z, line, column = pixel // (gh * gw), pixel // gw % gh, pixel % gw
+            total, at = zero, w
+            for block in range(0, channels, CHANNELS):
+                many = min(CHANNELS, channels - block)
+                for offset in range(args + TABLE, args + TABLE + 24 * taps, 24):
+                    iz, iy = sz * z + get_i64(offset), sy * line + get_i64(offset + 8)
+                    ix = sx * column + get_i64(offset + 16)
+                    for i in range(many if 0 <= iz < d and 0 <= iy < h and 0 <= ix < width else 0):
+                        value = get(x + size * ((((block + i) * d + iz) * h + iy) * width + ix))
+                        total = fma(get(at + size * i), value, total)
+                    at += size * many
+            place = y + size * (yz * z + yy * line + yx * column)
+            put(place, total + get(bias) if bias else total)
+
+    return mend
+
+
 def _convolution(kind: ir.Type):
     size, tall, columns = ftile.size_of(kind), ftile.tall(), 2 * ftile.register(kind)
     narrow = columns // 2
@@ -110,21 +151,22 @@ def _convolution(kind: ir.Type):
     )
     get, put = movers(size)
     pack, row = _packed(size), size * PANEL
+    mend, floats = mender(size), kind is not I32
 
     @device
-    def multiply(w, k, panel, steps, left, rows, y, stride, first, bias):
-        """Some steps of K for a panel, of which y holds all columns: w is in rows of k."""
+    def multiply(w, apart, panel, steps, left, rows, y, stride, first, bias):
+        """Some steps of K for a panel, of which y holds all columns; w's rows are so far apart."""
         if rows == 1:
             one(w, 0, panel, row, steps, y, 0, 1, first, bias)
             return
         for column in range(0, left, columns):
             for start in range(0, rows, tall):
                 number = bias + size * start if bias else 0
-                a, b, to = w + size * k * start, panel + size * column, y + stride * start + size * column
+                a, b, to = w + apart * start, panel + size * column, y + stride * start + size * column
                 if left - column <= narrow:
-                    thin(a, size * k, b, row, steps, to, stride, rows - start, first, number)
+                    thin(a, apart, b, row, steps, to, stride, rows - start, first, number)
                 else:
-                    many(a, size * k, b, row, steps, to, stride, rows - start, first, number)
+                    many(a, apart, b, row, steps, to, stride, rows - start, first, number)
 
     @device
     def scatter(edge, y, plane, grid, apart, pixel, left, rows):
@@ -155,6 +197,7 @@ def _convolution(kind: ir.Type):
         scratch += own * tid
         edge = scratch + row * DEPTH * RUN
         pixels, k, units = gd * gh * gw, channels * taps, batch * groups
+        apart = size * (k + 1)
         panels = (pixels + PANEL - 1) // PANEL
         dense = k > 0 and yx == 1 and yy == gw and yz == gh * gw
         most = max(1, min(RUN, units * panels // (4 * nthreads)))
@@ -170,7 +213,7 @@ def _convolution(kind: ir.Type):
             begin = most * (item // parts % runs)
             end = min(begin + most, panels)
             source = x + size * channels * d * h * iw * unit
-            weights = w + size * (w_start + k * (filters * group + start))
+            weights = w + size * w_start + apart * (filters * group + start)
             numbers = bias + size * (filters * group + start) if bias else 0
             output = y + size * (y_start + plane * (filters * unit + start))
             for depth in range(0, k, DEPTH):
@@ -189,7 +232,9 @@ def _convolution(kind: ir.Type):
                     target, stride = output + row * panel, size * plane
                     if left < PANEL or not dense:
                         target, stride = edge + row * rows * (panel - begin), row
-                    multiply(weights + size * depth, k, at, steps, left, rows, target, stride, first, number)
+                    multiply(
+                        weights + size * depth, apart, at, steps, left, rows, target, stride, first, number
+                    )
             for panel in range(begin, end):
                 left = min(PANEL, pixels - PANEL * panel)
                 if dense and left == PANEL:
@@ -199,6 +244,14 @@ def _convolution(kind: ir.Type):
                     for j in range(left):
                         put(to + row * i + size * j, get(numbers + size * i) if bias else 0)
                 scatter(to, output, plane, (gh, gw), (yz, yy, yx), PANEL * panel, left, rows)
+            for i in range(rows if floats else 0):
+                own = weights + apart * i
+                if get(own + size * k):
+                    mend(
+                        args, source, channels, taps, (d, h, iw), (gh, gw), (sz, sy, sx), own,
+                        numbers + size * i if bias else 0, output + size * plane * i, (yz, yy, yx),
+                        PANEL * begin, min(PANEL * end, pixels),
+                    )  # fmt: skip
             item = take(args)
 
     return kernel
@@ -208,24 +261,25 @@ float32, float64, int32 = map(_convolution, (F32, F64, I32))
 
 
 def _arranged(size: int):
-    get, put = movers(size)
+    (get, put), some = movers(size), special(size)
 
     def kernel(args, tid, nthreads):
         """(w, arranged, where it begins there, groups, filters and channels of a group, w's strides from
         group to group, filter to filter and channel to channel, taps, then each tap's place in w): w in
-        rows of K.
+        rows of K, and behind each whether it holds a NaN or an infinity.
         """
         w, to, begin, groups, filters, channels, apart, filter_stride, stride, taps = words(args, 10)
         line = take(args)
         while line < groups * filters:
             source = w + size * (apart * (line // filters) + filter_stride * (line % filters))
-            target = to + size * (begin + channels * taps * line)
+            target = to + size * (begin + (channels * taps + 1) * line)
             for channel in range(channels):
                 block = CHANNELS * (channel // CHANNELS)
                 width = min(CHANNELS, channels - block)
                 for tap in range(taps):
                     value = get(source + size * (stride * channel + get_i64(args + 88 + 8 * tap)))
                     put(target + size * (block * taps + width * tap + channel - block), value)
+            put(target + size * channels * taps, some(target, channels * taps))
             line = take(args)
 
     return kernel

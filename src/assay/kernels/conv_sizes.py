@@ -42,6 +42,12 @@ class Convolution(NamedTuple):
     arranged: tuple[int, ...]
     """Those of `conv.arrange32` or `arrange64` after the addresses of w as it was and as it will be."""
 
+    @property
+    def end(self) -> int:
+        """Where the numbers that it arranges end: rows of K, each with one more behind it."""
+        begin, groups, filters, channels, _, _, _, taps = self.arranged[:8]
+        return begin + groups * filters * (channels * taps + 1)
+
 
 class Window(NamedTuple):
     """A call of window.py's kernels."""
@@ -130,10 +136,8 @@ def transposed(
     sizes, window = (batch, groups, channels, filters), prod(space.window)
     order = channels * filters * window, window, filters * window
     calls: list[Convolution] = []
-    begin = 0
     for axes in product(*phases):
-        calls.append(_call(sizes, axes, space, order, begin))
-        begin += groups * filters * channels * prod(len(axis.taps) for axis in axes)
+        calls.append(_call(sizes, axes, space, order, calls[-1].end if calls else 0))
     return tuple(calls)
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from assay.kernels.conv import TABLE, inside, line
+from assay.kernels.conv import TABLE, inside, line, mender, special
 from assay.kernels.share import take
 from assay.simd.device import device
 from assay.simd.memory import (
@@ -67,6 +67,7 @@ def _windows(kind: Kind, start: float, step, weighted: bool = False):
     size, load, store, get, put, splat, lowest = kind
     fill = lowest if start else 0
     move, vector = line(size), 16 * size
+    mend, some = mender(size), special(size)
 
     @device
     def compute(strip, table, taps, weights, total, results):
@@ -136,6 +137,7 @@ def _windows(kind: Kind, start: float, step, weighted: bool = False):
             for number in range(filters * (unit % groups), filters * (unit % groups + 1)):
                 compute(strip, table, taps, w + size * taps * number, rows * pitch, results)
                 output = y + size * plane * (filters * groups * (unit // groups) + number)
+                padded = some(w + size * taps * number, taps) if weighted else 0
                 for row in range(rows):
                     target = output + size * (gw * (gh * z + top + row) + left)
                     more = splat(get(bias + size * number) if bias else 0.0)
@@ -155,6 +157,13 @@ def _windows(kind: Kind, start: float, step, weighted: bool = False):
                         else:
                             store(spare, value)
                             copy_bytes(target + size * i, spare, size * (columns - i))
+                    if padded:
+                        place = gw * (gh * z + top + row) + left
+                        mend(
+                            args, x + size * d * h * iw * unit, 1, taps, (d, h, iw), (gh, gw), (sz, sy, sx),
+                            w + size * taps * number, bias + size * number if bias else 0, output,
+                            (gh * gw, gw, 1), place, place + columns,
+                        )  # fmt: skip
             item = take(args)
 
     return kernel

@@ -24,7 +24,7 @@ ORDER = (
     "Each output element is one chain of fma over blocks of 16 channels, then the window, then the "
     "channels of "
     "the block; the bias is added last.",
-    "Padding counts as zeros.",
+    "Taps in the padding add nothing, whatever their weights.",
 )
 EXACTNESS = Exactness("ulp", "C * 128 + 2", "one rounding for each term of the window and channel")
 
@@ -78,8 +78,8 @@ def _open(site: Site) -> list[Dim]:
     return [site.unknown(str(axis)) for axis in range(2, site.rank(0))]
 
 
-def emit(site: Site, emitter: Emitter, calls: Sequence[Convolution], filters: int, weights: int) -> None:
-    """Convolutions that write parts of one output; `weights` are the elements of the arranged weights."""
+def emit(site: Site, emitter: Emitter, calls: Sequence[Convolution], filters: int) -> None:
+    """Convolutions that write parts of one output."""
     dtype, out = site.dtype(0), site.outputs[0]
     assert out is not None
     kind = product_kind(dtype)
@@ -88,7 +88,7 @@ def emit(site: Site, emitter: Emitter, calls: Sequence[Convolution], filters: in
     x, w = wide(site, emitter, 0), wide(site, emitter, 1)
     bias = wide(site, emitter, 2) if site.has(2) else None
     y = emitter.temporary(replace(out, dtype=F32).nbytes({})) if halves else emitter.output()
-    arranged = emitter.temporary(size * weights)
+    arranged = emitter.temporary(size * max((each.end for each in calls), default=0))
     for each in calls:
         emitter.call(f"conv.arrange{8 * size}", [w, arranged, *each.arranged], reads=[w], writes=[arranged])
     reads = [x, arranged, *([bias] if bias else [])]
@@ -113,9 +113,8 @@ def _lower_conv(site: Site, emitter: Emitter) -> None:
     if w[1] == 1 < group and product_kind(site.dtype(0)) == "float32" and prod(w[2:]) > 1:
         _depthwise(site, emitter, window_call(x[0], group, w[0] // group, _thin(found.spatial(x[2:]))))
         return
-    count = prod(w)
     call = convolution(x[0], group, w[1], w[0] // group, _thin(found.spatial(x[2:])))
-    emit(site, emitter, [call], w[0] // group, count)
+    emit(site, emitter, [call], w[0] // group)
 
 
 def _depthwise(site: Site, emitter: Emitter, call: WindowCall) -> None:
@@ -194,9 +193,8 @@ def _lower_transposed(site: Site, emitter: Emitter) -> None:
     found = _transposed_window(site)
     assert found is not None
     x, w, group = site.sizes(0), site.sizes(1), site.integer("group")
-    count = prod(w)
     calls = transposed(x[0], group, x[1] // group, w[1], found.spatial(x[2:]))
-    emit(site, emitter, calls, w[1], count)
+    emit(site, emitter, calls, w[1])
 
 
 define(
