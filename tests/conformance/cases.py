@@ -107,6 +107,27 @@ def run(case: Case, threads: int = 2) -> None:
             check(spec.name, found[spec.name], want, case.rtol, case.atol)
 
 
+def opened(case: Case, what: str) -> onnx.ModelProto:
+    """The model without the sizes, or the ranks, of its inputs and outputs. With "sizes but lists", lists of
+    integers are constants instead of inputs.
+    """
+    model = onnx.ModelProto()
+    model.CopyFrom(case.model)
+    for info, value in zip(case.model.graph.input, case.data[0][0], strict=False):
+        whole = isinstance(value, np.ndarray) and value.dtype.kind in "iu" and value.ndim < 2
+        if what == "sizes but lists" and whole:
+            model.graph.initializer.append(numpy_helper.from_array(value, info.name))
+            model.graph.input.remove(info)
+    for number, info in enumerate([*model.graph.input, *model.graph.output]):
+        if not info.type.HasField("tensor_type"):
+            continue
+        if what == "ranks" or number >= len(model.graph.input):
+            info.type.tensor_type.ClearField("shape")
+        for axis, dim in enumerate(info.type.tensor_type.shape.dim):
+            dim.dim_param = f"size{number}_{axis}"
+    return model
+
+
 def outside(value: object) -> object:
     if isinstance(value, list | tuple):
         return [outside(each) for each in value]

@@ -7,9 +7,20 @@ from dataclasses import replace
 
 import pytest
 
+from assay.formats.onnx_file import from_proto
 from assay.runtime.cpu import Cpu
+from assay.runtime.model import analyse
 from conformance.bits import differing, rows_differ, some
-from conformance.cases import Case, folder_case, folder_cases, light_cases, modules, node_cases, run
+from conformance.cases import (
+    Case,
+    folder_case,
+    folder_cases,
+    light_cases,
+    modules,
+    node_cases,
+    opened,
+    run,
+)
 
 RANDOM = "random by definition: checked as a distribution, and for its seed, in test_random.py"
 GRADIENT = "the preview operator Gradient asks for the gradient of a graph, which is still to come"
@@ -54,6 +65,14 @@ def devices() -> Iterator[dict[int, Cpu]]:
 @every_module
 def test_node_cases(module: str) -> None:
     assert failures(node_cases(module)) == []
+
+
+@every_module
+def test_sizes_that_are_not_known_break_no_contract(module: str) -> None:
+    """In turn: each size a symbol, no ranks, or symbols beside lists of integers that are constants."""
+    for number, case in enumerate(node_cases(module)):
+        found = analyse(from_proto(opened(case, ("sizes", "ranks", "sizes but lists")[number % 3])))
+        assert [str(error) for error in found.errors] == [], case.name
 
 
 @every_module

@@ -6,13 +6,14 @@ import warnings
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from onnx import helper
 
 from assay.formats.onnx_file import from_proto
 from assay.ops.standard.random import philox
-from assay.runtime.model import Model
+from assay.runtime.model import Model, analyse
 
 
 def proto(op: str, inputs: list[np.ndarray], opset: int = 22, outputs: int = 1, **attributes: Any) -> Any:
@@ -94,3 +95,29 @@ def test_quantised_products_are_exact_and_rounded_once() -> None:
     scale = np.float64(scales[0]) * np.float64(scales[1]) / np.float64(scales[2])
     want = np.clip(np.rint(sums * scale) + 90, 0, 255).astype(np.uint8)
     np.testing.assert_array_equal(ours(proto("QLinearMatMul", inputs), *inputs), want)
+
+
+Sizes = list[int | str]
+ONE_OR_FITTING: list[tuple[Sizes, Sizes, Sizes]] = [
+    ([2, 3], ["s"], ["z"]), ([2, 3], ["s"], []), ([2, 3], [1], ["z"]), ([2, 3], [], ["z"]),
+    ([2, 3], [3], ["z"]), (["n"], ["s"], ["z"]), ([], ["s"], []), (["a", "b"], ["s"], ["s"]),
+]  # fmt: skip
+NEITHER: list[tuple[Sizes, Sizes, Sizes]] = [
+    ([2, 3], [1], [2]), ([2, 3], [], [2, 2]), ([2, 3], [4], ["z"]), ([2], [2], [2]), ([], [5], ["z"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("op", ["QuantizeLinear", "DequantizeLinear"])
+def test_scales_and_zero_points_of_unknown_sizes_may_be_one_number(op: str) -> None:
+    """What can't fit, along axis 1, is a violation nevertheless."""
+    kinds = (2 if op[0] == "D" else 1, 1, 2)
+    for good, cases in ((True, ONE_OR_FITTING), (False, NEITHER)):
+        for shapes in cases:
+            inputs = [
+                helper.make_tensor_value_info(f"x{n}", *each)
+                for n, each in enumerate(zip(kinds, shapes, strict=True))
+            ]
+            node = helper.make_node(op, ["x0", "x1", "x2"], ["y"])
+            graph = helper.make_graph([node], "one", inputs, [onnx.ValueInfoProto(name="y")])
+            errors = analyse(from_proto(helper.make_model(graph))).errors
+            assert (not errors) == good, (shapes, errors)

@@ -64,8 +64,8 @@ def length(site: Site, index: int) -> int | None:
 
 def single(site: Site, index: int) -> None:
     """Hold an input to one number."""
-    site.require(site.shape(index) in ((), (Dim.of(1),)), "not one number", want="[]", got=site.type(index),
-                 input=index)  # fmt: skip
+    one = site.rank(index) < 2 and not any(size.differs(1) for size in site.shape(index))
+    site.require(one, "not one number", want="[]", got=site.type(index), input=index)
 
 
 def natural(site: Site, index: int, dims: Sequence[Dim]) -> None:

@@ -43,20 +43,19 @@ def named(site: Site, key: str, otherwise: DType) -> DType:
 
 def _scaled(site: Site) -> Sequence[Made]:
     shape, scale, axis, block = site.shape(0), site.shape(1), site["axis"], site.integer("block_size")
-    one = len(scale) == 0 or (len(scale) == 1 and (scale[0].constant == 1 or len(shape) == 0))
+    rank = len(shape)
+    assert isinstance(axis, int)
+    fits, may_be_one = -rank <= axis < rank, len(scale) < 2 and not any(dim.differs(1) for dim in scale)
+    one = may_be_one and (not fits or all(dim.constant for dim in scale))
     if not one:
-        rank = len(shape)
-        assert isinstance(axis, int)
-        if not site.require(
-            -rank <= axis < rank, "attribute axis out of range", want=f"{-rank} to {rank - 1}", got=axis
-        ):
+        if not site.require(fits, "attribute axis out of range", want=f"{-rank} to {rank - 1}", got=axis):
             return [None]
         axis %= rank
         if block:
             _blocked(site, axis, block)
         elif site.want_rank(1, 1):
             site.agree(shape[axis], scale[0], f"scales and size along axis {axis}", 1)
-    if site.has(2) and one:
+    if site.has(2) and may_be_one and (one or not site.rank(2)):
         _one(site, 2)
     elif site.has(2) and site.want_rank(2, len(scale)):
         for at, (want, got) in enumerate(zip(scale, site.shape(2), strict=True)):
