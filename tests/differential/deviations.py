@@ -40,13 +40,33 @@ def infinite_weights(call: Call) -> bool:
     return found is not None and not np.isfinite(found).all()
 
 
-def strides_beyond(call: Call) -> bool:
-    """Strides larger than the window, with padding that makes the result as large as the input by them."""
-    kernel = arrays(call)[1].shape[2:] if len(call.inputs) > 1 else call.attributes["kernel_shape"]
-    strides = call.attributes.get("strides", ())
-    pairs = zip(strides, kernel, strict=False)
+def padded(call: Call) -> bool:
     same = str(call.attributes.get("auto_pad", "")).startswith("SAME")
-    return same and any(stride > size for stride, size in pairs)
+    return same or any(call.attributes.get("pads", ()))
+
+
+def infinite_at_the_edge(call: Call) -> bool:
+    return padded(call) and infinite_weights(call)
+
+
+def window_of(call: Call) -> Sequence[int]:
+    kernel = arrays(call)[1].shape[2:] if len(call.inputs) > 1 else call.attributes["kernel_shape"]
+    return tuple(kernel)
+
+
+def strides_beyond(call: Call) -> bool:
+    """Strides larger than the window, where the output's size is given or the input's times the strides."""
+    pairs = zip(call.attributes.get("strides", ()), window_of(call), strict=False)
+    same = str(call.attributes.get("auto_pad", "")).startswith("SAME")
+    wanted = same or "output_shape" in call.attributes
+    return wanted and any(stride > size for stride, size in pairs)
+
+
+def window_beyond(call: Call) -> bool:
+    """A window that doesn't fit into the input."""
+    x, dilations = arrays(call)[0], call.attributes.get("dilations", ())
+    spans = zip(x.shape[2:], window_of(call), dilations, strict=False)
+    return not padded(call) and any(size < step * (many - 1) + 1 for size, many, step in spans)
 
 
 def far_backwards(call: Call) -> bool:
@@ -84,8 +104,12 @@ def same_dilated(call: Call) -> bool:
     return same and any(each > 1 for each in call.attributes.get("dilations", ()))
 
 
-def doubles(call: Call) -> bool:
-    return any(each is not None and each.dtype == np.float64 for each in arrays(call))
+def beyond_float32(call: Call) -> bool:
+    def beyond(array: Array) -> bool:
+        whole = array.dtype.kind in "iu" and array.size and int(abs(array.astype(float)).max()) > 1 << 24
+        return bool(whole) or array.dtype == np.float64
+
+    return any(each is not None and beyond(each) for each in arrays(call))
 
 
 def cubic_at_border(call: Call) -> bool:
@@ -104,10 +128,6 @@ DEVIATIONS = (
         "the standard's cases take the product of size and scale as it is, unrounded",
         between_corners,
     ),
-    Deviation(
-        "Shrink", "the standard's function casts lambd and bias to integers first, and has no unsigned type",
-        whole_numbers,
-    ),
     Deviation("ReduceLogSumExp", "ONNX Runtime computes e^x in integers", whole_numbers),
     Deviation("LRN", "ONNX Runtime's running sum keeps an infinity that left the window", infinite),
     Deviation(
@@ -117,7 +137,9 @@ DEVIATIONS = (
     Deviation(
         "MaxPool AveragePool LpPool", "for ONNX Runtime's SAME no window is dilated", same_dilated
     ),
-    Deviation("Shrink", "ONNX Runtime adds the bias to float64 in float32", doubles),
+    Deviation(
+        "Shrink", "ONNX Runtime adds the bias in float32, also to float64 and integers", beyond_float32
+    ),
     Deviation("Slice", "backwards ONNX Runtime takes the greatest integer for the start", far_backwards),
     Deviation(
         "ArgMax ArgMin ReduceMax ReduceMin ReduceLogSumExp MaxPool GlobalMaxPool Hardmax Softmax LogSoftmax",
@@ -127,13 +149,16 @@ DEVIATIONS = (
     Deviation("ReduceMean", "no elements have no mean: ONNX Runtime has 0, NumPy and ours NaN", empty),
     Deviation("Unique", "an empty input ends ONNX Runtime's process", empty),
     Deviation(
+        "Conv", "ONNX Runtime multiplies what pads with weights, 0 · ∞ too; ours adds nothing there",
+        infinite_at_the_edge,
+    ),
+    Deviation(
+        "LpPool", "ONNX Runtime rounds the number of windows that don't fit, −1 / 2, up to 0", window_beyond
+    ),
+    Deviation(
         "LpPool ConvTranspose",
         "of less than no padding, for strides beyond the window, ONNX Runtime has its own idea",
         strides_beyond,
-    ),
-    Deviation(
-        "ConvTranspose", "where a window meets no element ours add 0 times a weight: NaN for an infinite one",
-        infinite_weights,
     ),
 )  # fmt: skip
 

@@ -79,7 +79,11 @@ def aligned(d: Draw) -> Call:
     count = d.integer(1, 3)
     places = d.random.integers(0, len(x), count)
     attributes: dict[str, object] = {"output_height": d.integer(1, 3), "output_width": d.integer(1, 3)}
-    attributes |= {"sampling_ratio": d.integer(1, 3), "mode": "avg", "spatial_scale": float(d.pick(1.0, 0.5))}
+    attributes |= {
+        "sampling_ratio": d.integer(0, 3),
+        "mode": d.pick("avg", "max"),
+        "spatial_scale": float(d.pick(1.0, 0.5)),
+    }
     if d.version >= 16:
         attributes["coordinate_transformation_mode"] = d.pick("half_pixel", "output_half_pixel")
     return Call([x, boxes(d, count, 8), places], attributes, bound=Bound(1024, 4, True))

@@ -86,6 +86,9 @@ ONCE = (
     ("AffineGrid", 20, 2, "double"),
     ("AffineGrid", 20, 110, "float"),
     ("BatchNormalization", 15, 2, "double"),
+    ("RoiAlign", 16, 4, "float"),
+    ("RoiAlign", 16, 10, "float"),
+    ("Shrink", 9, 2, "uint8"),
 )
 """Cases that differed once."""
 

@@ -14,6 +14,7 @@ from assay.ops import chain
 from assay.ops.operator import BITWISE, Exactness
 from assay.ops.standard.definition import FLAG, Reference, one_of
 from assay.ops.standard.emit import bits_of
+from assay.ops.standard.function import Function, written
 from assay.ops.standard.registry import define
 from assay.ops.standard.site import Made, Numbers, Site
 from assay.tensor.dtype import BF16, F16, F32, F64, DType
@@ -303,6 +304,29 @@ pointwise(
     ranges={"approximate": one_of("none", "tanh")}, numerics=("NaN at −infinity, as −∞ · 0 is.",),
 )  # fmt: skip
 
+
+def _shrunk(f: Function) -> Sequence[str] | None:
+    """Integers by the formula as it is read; the standard's function cuts its numbers to integers first."""
+    dtype = f.site.dtype(0)
+    if dtype.kind == "float":
+        return None
+    x, lambd, bias = f.cast(f.input(0), F64), f.site.number("lambd"), f.site.number("bias")
+
+    def moved(op: str) -> str:
+        if bias.is_integer() and abs(bias) < 1 << 53:
+            return f(op, f.input(0), f.number(int(bias), dtype))
+        return f.cast(f(op, x, f.number(bias, F64)), dtype)
+
+    above, below = f("Greater", x, f.number(lambd, F64)), f("Less", x, f.number(-lambd, F64))
+    return [f("Where", below, moved("Add"), f("Where", above, moved("Sub"), f.number(0, dtype)))]
+
+
+_NUMERICS = {
+    "HardSwish": ("1 / 6 is the nearest number of float32, in float64 too.",),
+    "Shrink": (
+        "Integers wrap around where bias is a whole number; else the result is float64's, cut towards zero.",
+    ),
+}
 for _name, _formula in (
     ("LeakyRelu", "Y = X < 0 ? alpha · X : X"), ("PRelu", "Y = X < 0 ? slope · X : X"),
     ("Elu", "Y = X < 0 ? alpha · (e^X − 1) : X"), ("Selu", "Y = gamma · (X ≤ 0 ? alpha · (e^X − 1) : X)"),
@@ -319,7 +343,9 @@ for _name, _formula in (
         formula=_formula,
         shapes="The input's.",
         expand=True,
+        function=written(_shrunk) if _name == "Shrink" else None,
         once_rounded=True,
+        numerics=_NUMERICS.get(_name, ()),
         exactness=Exactness(
             "ulp", 8, "each step of the standard's function is rounded to float32, halves at its end"
         ),

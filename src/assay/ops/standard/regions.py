@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from itertools import product
 
 import numpy as np
 
@@ -65,8 +67,36 @@ def _align(f: Function) -> Sequence[Name] | None:
     return [f.cast(f.moved(pooled, (0, 3, 1, 2)), site.dtype(0))]
 
 
+def _aligned(
+    X: Numbers, rois: Numbers, batch_indices: Array, *, mode: str, sampling_ratio: int, spatial_scale: float,
+    output_height: int, output_width: int, coordinate_transformation_mode: str, site: Site,
+) -> Numbers:  # fmt: skip
+    wide, half = np.result_type(X, np.float32).type, coordinate_transformation_mode == "half_pixel"
+    y = np.zeros((len(rois), X.shape[1], output_height, output_width), wide)
+    corners = rois.astype(wide) * wide(spatial_scale) - wide(0.5 if half else 0)
+    for r, (left, top, right, bottom) in enumerate(corners):
+        axes = []
+        for low, high, many, size in zip((top, left), (bottom, right), y.shape[2:], X.shape[2:], strict=True):
+            span = high - low if half else max(high - low, wide(1))
+            ratio = sampling_ratio or max(0, int(np.ceil(span / wide(many))))
+            if 8 * X.shape[1] * many * ratio > site.memory:
+                raise MemoryError(f"{ratio} places along a bin of region {r}")
+            at = low + span / wide(many) * ((np.arange(many * ratio, dtype=wide) + wide(0.5)) / wide(ratio))
+            inside, at = (at >= -1) & (at <= size), np.clip(at, 0, size - 1)
+            first = np.floor(at).astype(np.int64)
+            pairs = (first, 1 - (at - first)), (np.minimum(first + 1, size - 1), at - first)
+            axes.append([(places, weights * inside) for places, weights in pairs])
+        image = X[int(batch_indices[r])].astype(wide)
+        read = [image[:, a[:, None], b] * (u[:, None] * v) for (a, u), (b, v) in product(*axes)]
+        if read[0].size:
+            found = np.maximum.reduce(read) if mode == "max" else reduce(np.add, read)
+            parts = found.reshape(X.shape[1], output_height, -1, output_width, found.shape[2] // output_width)
+            y[r] = parts.max((2, 4)) if mode == "max" else parts.mean((2, 4))
+    return y.astype(X.dtype)
+
+
 define(
-    "RoiAlign", _regions, function=written(_align), exactness=EXACTNESS,
+    "RoiAlign", _regions, function=written(_align), reference=_aligned, informed=True, exactness=EXACTNESS,
     formula="Y[r, c, h, w] = the mean (or with mode max the greatest weighted pixel) of X[batch_indices[r], "
     "c] at "
     "sampling_ratio² places of bin (h, w) of region r, read between pixels; 0 more than a pixel outside",
@@ -75,8 +105,7 @@ define(
             "sampling_ratio": NATURAL,
             "coordinate_transformation_mode": one_of("half_pixel", "output_half_pixel")},
     kernels=(("index.gather and elementwise.chain", "sampling_ratio above 0"),
-             ("none: the standard's evaluator", "sampling_ratio 0, whose number of places depends on the "
-             "data")),
+             ("none: a reference in NumPy", "sampling_ratio 0: ⌈a bin's size⌉ places, as data decides")),
 )  # fmt: skip
 
 
