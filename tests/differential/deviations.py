@@ -35,6 +35,16 @@ def empty(call: Call) -> bool:
     return any(each is not None and each.size == 0 for each in arrays(call)[:1])
 
 
+def some_empty(call: Call) -> bool:
+    return any(each is not None and each.size == 0 for each in arrays(call))
+
+
+def stacks_of_none(call: Call) -> bool:
+    count, condition, *carried = arrays(call)
+    none = (count is not None and not count) or (condition is not None and not condition)
+    return bool(none) and call.outputs > len(carried)
+
+
 def infinite_weights(call: Call) -> bool:
     found = arrays(call)[1]
     return found is not None and not np.isfinite(found).all()
@@ -148,6 +158,8 @@ DEVIATIONS = (
     ),
     Deviation("ReduceMean", "no elements have no mean: ONNX Runtime has 0, NumPy and ours NaN", empty),
     Deviation("Unique", "an empty input ends ONNX Runtime's process", empty),
+    Deviation("Loop", "after no turns the sizes of a stack of outputs are anyone's guess", stacks_of_none),
+    Deviation("Scan", "inputs without elements end ONNX Runtime's process", some_empty),
     Deviation(
         "Conv", "ONNX Runtime multiplies what pads with weights, 0 · ∞ too; ours adds nothing there",
         infinite_at_the_edge,

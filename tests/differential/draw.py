@@ -42,12 +42,18 @@ class Bound(NamedTuple):
 
 @dataclass
 class Call:
-    """One node: its inputs (None for one that is left out), attributes and number of outputs."""
+    """One node: its inputs (None for one that is left out), attributes and number of outputs.
+
+    `around` are values that are there for graphs in attributes, by name, and `opset` the standard's version
+    where it isn't the operator's.
+    """
 
     inputs: Sequence[Array | Known | None]
     attributes: Mapping[str, object] = field(default_factory=dict)
     outputs: int = 1
     bound: Bound = field(default_factory=Bound)
+    around: Mapping[str, Array] = field(default_factory=dict)
+    opset: int = 0
 
 
 @cache

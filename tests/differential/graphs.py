@@ -205,7 +205,7 @@ def graph(seed: int) -> Drawn:
     """A graph of several values that lead to each other."""
     draw = Draw("graph", 13, seed)
     draw.special = False
-    built = Graph(draw)
+    built = Graph(draw, none_is_open=False)
     shape = draw.shape(0, 3)
     values: list[tuple[str, Shape]] = [(built.op("Identity", built.fresh(shape)), shape)]
     for _ in range(draw.integer(3, 8)):

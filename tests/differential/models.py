@@ -35,21 +35,25 @@ class Builder:
     feeds: dict[str, Array] = field(default_factory=dict)
     made: int = 0
     """Nodes so far, those in bodies too."""
+    none_is_open: bool = True
+    """Whether a symbol may stand for 0: what fits for that size alone is refused."""
 
-    def value(self, given: Array | Known | None) -> str:
+    def value(self, given: Array | Known | None, name: str = "") -> str:
         """The name of a new input or constant."""
         if given is None:
             return ""
         array = given.array if isinstance(given, Known) else given
-        name = f"x{len(self.inputs) + len(self.constants)}"
+        name = name or f"x{len(self.inputs) + len(self.constants)}"
         if self.draw.chance(0.75 if isinstance(given, Known) else 0.1):
             self.constants.append(
                 numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
             )
             return name
         open_sizes = self.draw.chance(0.3)
-        sizes = [f"{name}_{at}" if open_sizes and self.draw.chance(0.5) else size
-                 for at, size in enumerate(array.shape)]  # fmt: skip
+        sizes: list[int | str] = list(array.shape)
+        for at, size in enumerate(array.shape):
+            if open_sizes and self.draw.chance(0.5) and (size or self.none_is_open):
+                sizes[at] = f"{name}_{at}"
         number = helper.np_dtype_to_tensor_dtype(array.dtype)
         self.inputs.append(helper.make_tensor_value_info(name, number, sizes))
         self.feeds[name] = np.ascontiguousarray(array).reshape(array.shape)
@@ -73,8 +77,10 @@ class Builder:
 def single(draw: Draw, call: Call) -> Drawn:
     """The model of one node, in its version of the standard."""
     builder = Builder(draw)
+    for name, array in call.around.items():
+        builder.value(array, name)
     outputs = builder.node(draw.op, call)
-    return Drawn(builder.model(outputs, draw.version), builder.feeds, call.bound)
+    return Drawn(builder.model(outputs, call.opset or draw.version), builder.feeds, call.bound)
 
 
 def theirs(drawn: Drawn) -> list[Array] | str:

@@ -30,7 +30,6 @@ NOT_COMPARED = {
             " StringConcat StringNormalizer StringSplit TfIdfVectorizer",
             "values that are no tensors of numbers",
         ),
-        ("If Loop Scan", "graphs in a node: drawn in whole graphs"),
     )
     for op in ops.split()
 }
