@@ -73,10 +73,26 @@ def strides_beyond(call: Call) -> bool:
 
 
 def window_beyond(call: Call) -> bool:
-    """A window that doesn't fit into the input."""
-    x, dilations = arrays(call)[0], call.attributes.get("dilations", ())
-    spans = zip(x.shape[2:], window_of(call), dilations, strict=False)
-    return not padded(call) and any(size < step * (many - 1) + 1 for size, many, step in spans)
+    """A window that doesn't fit into the input with its padding."""
+    x, attributes = arrays(call)[0], call.attributes
+    pads, kernel = attributes.get("pads", (0,) * 6), window_of(call)
+    spread = attributes.get("dilations", (1,) * len(kernel))
+    same = str(attributes.get("auto_pad", "")).startswith("SAME")
+    reach = [step * (many - 1) + 1 for many, step in zip(kernel, spread, strict=True)]
+    sides = zip(x.shape[2:], pads, pads[len(kernel) :], reach, strict=False)
+    return not same and any(size + low + high < span for size, low, high, span in sides)
+
+
+def inverse_double(call: Call) -> bool:
+    return doubles(call) and bool(call.attributes.get("inverse"))
+
+
+def doubles(call: Call) -> bool:
+    return any(each is not None and each.dtype == np.float64 for each in arrays(call))
+
+
+def infinite_double(call: Call) -> bool:
+    return doubles(call) and infinite(call)
 
 
 def far_backwards(call: Call) -> bool:
@@ -165,10 +181,14 @@ DEVIATIONS = (
         infinite_at_the_edge,
     ),
     Deviation(
-        "LpPool", "ONNX Runtime rounds the number of windows that don't fit, −1 / 2, up to 0", window_beyond
+        "Conv MaxPool AveragePool LpPool",
+        "a window that fits nowhere is a violation; for ONNX Runtime there is none, or one: −1 / 2 is 0",
+        window_beyond,
     ),
+    Deviation("DFT", "ONNX Runtime divides float64 by a float32", inverse_double),
+    Deviation("LogSoftmax", "ONNX Runtime's ∞ − ∞ is −∞ in float64", infinite_double),
     Deviation(
-        "LpPool ConvTranspose",
+        "LpPool MaxPool AveragePool ConvTranspose",
         "of less than no padding, for strides beyond the window, ONNX Runtime has its own idea",
         strides_beyond,
     ),

@@ -49,7 +49,7 @@ def several(d: Draw) -> Call:
 def where(d: Draw) -> Call:
     dtype, shape = d.type(), d.shape()
     values = [d.data(d.stretch(shape), dtype) for _ in "XY"]
-    return Call([d.data(d.stretch(shape), np.bool_), *values])
+    return Call([d.data(d.stretch(shape), np.bool_), *values], bound=Bound(zeros=True))
 
 
 @family("Pow")
@@ -213,9 +213,8 @@ def softmax(d: Draw) -> Call:
     if not attributes and d.version < 13 and rank < 2:
         attributes = {"axis": 0}
     exact = d.op == "Hardmax"
-    return Call(
-        [x], attributes, bound=Bound() if exact else Bound(32, most(x) if d.op == "LogSoftmax" else 0)
-    )
+    least = most(x) if d.op == "LogSoftmax" else 1e-30  # ONNX Runtime's e^x has no subnormals
+    return Call([x], attributes, bound=Bound() if exact else Bound(32, least))
 
 
 # Products

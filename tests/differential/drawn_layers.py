@@ -40,7 +40,12 @@ def grouped(d: Draw) -> Call:
             if d.chance(0.6)
             else {}
         )
-        return Call([x], axes, bound=Bound(256, 4, True))
+        # The variance is a difference of squares' means: what is lost is as much more as they are greater.
+        over = tuple(axes.get("axes", (0, 2, 3)))
+        wide = x.astype(np.float64)
+        with np.errstate(all="ignore"):
+            lost = np.nan_to_num(np.mean(wide**2, over, keepdims=True) / np.var(wide, over, keepdims=True))
+        return Call([x], axes, bound=Bound(256, np.broadcast_to(4 + lost, x.shape), True))
     x = plain(d, (d.pick(1, 2), channels, d.size(2), *d.shape(0, 2, 1)), dtype)
     attributes: dict[str, object] = {"epsilon": float(d.pick(1e-5, 0.01))} if d.chance(0.6) else {}
     many = channels

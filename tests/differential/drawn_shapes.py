@@ -387,8 +387,8 @@ def constant(d: Draw) -> Call:
 
 @family("CumSum CumProd")
 def running(d: Draw) -> Call:
-    shape = d.shape(1)
-    x = d.data(shape, d.type(), low=-2, high=2)
+    shape, dtype = d.shape(1), d.type()
+    x = d.data(shape, dtype, low=0 if dtype.kind == "u" else -2, high=2)
     attributes = {key: d.pick(0, 1) for key in ("exclusive", "reverse") if d.chance(0.6)}
     axis = Known(np.array(d.axis(len(shape)), np.int64))
     return Call([x, axis], attributes, bound=Bound(64, 2.0 * max(shape), True))

@@ -85,6 +85,7 @@ ONCE = (
     ("AffineGrid", 20, 2, "double"),
     ("AffineGrid", 20, 110, "float"),
     ("BatchNormalization", 15, 2, "double"),
+    ("Resize", 19, 2068, "uint64"),
     ("RoiAlign", 16, 4, "float"),
     ("RoiAlign", 16, 10, "float"),
     ("Shrink", 9, 2, "uint8"),

@@ -53,6 +53,8 @@ class Resize:
     ) -> Floats:
         """Where each output lies among the inputs."""
         mode, last, (start, end) = self.coordinate_transformation_mode, extent - 1, roi
+        if not len(y):
+            return y
         if mode == "asymmetric":
             return y / scale
         if mode == "align_corners":
