@@ -308,7 +308,8 @@ def plan(found: Stage, graph: Graph, own: Set[str], gap: int = 0, share: bool = 
 def empty(found: Stage) -> set[str]:
     """Values of no elements: nobody writes them, and kernels that read them take any address."""
     names = {found.base(name) for call in (*found.setup, *found.calls) for name in call.reads}
-    return {name for name in names if name in found.types and nbytes_of(found, name) == 0}
+    known = found.types.keys() | found.temporaries.keys()
+    return {name for name in names & known if nbytes_of(found, name) == 0}
 
 
 def nbytes_of(found: Stage, name: str) -> int:

@@ -42,6 +42,15 @@ class OnnxModel:
     metadata: Mapping[str, str]
     scopes: Mapping[str, str] = field(default_factory=dict)
     """Where a node, by its first output, stands in the source that it was exported from."""
+    defaults: frozenset[str] = frozenset()
+    """Weights that are inputs, too: what a run may give in their place."""
+
+    def without(self, names: frozenset[str]) -> OnnxModel:
+        """The same where some of the `defaults` are inputs alone."""
+        weights = {name: array for name, array in self.weights.items() if name not in names}
+        inputs = (*self.graph.inputs, *sorted(names))
+        graph = replace(self.graph, inputs=inputs, weights=tuple(weights)).numbered()
+        return replace(self, graph=graph, weights=weights, defaults=self.defaults - names)
 
 
 def load_onnx(path: Path) -> OnnxModel:
@@ -119,7 +128,8 @@ class _Reader:
         inner = self._graph(self.proto.graph)
         own = replace(inner, opsets=opsets, functions=functions)
         metadata = {entry.key: entry.value for entry in self.proto.metadata_props}
-        return OnnxModel(path, own.numbered(), self.weights, metadata, self.scopes)
+        defaults = frozenset(info.name for info in self.proto.graph.input).intersection(self.weights)
+        return OnnxModel(path, own.numbered(), self.weights, metadata, self.scopes, defaults)
 
     def _opsets(self, imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
         found: dict[str, int] = {}

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import threading
-import weakref
 from collections.abc import Mapping
+from threading import RLock
 from typing import Self
 
 from assay.graph.graph import Graph
@@ -22,8 +20,11 @@ class Loaded:
 
     def __init__(self, graph: Graph, device: Cpu, context: int, details: Details) -> None:
         self.graph, self.context, self.details = graph, context, details
-        self._device, self._lock = device, threading.RLock()
-        _models.add(self)
+        self._device = device
+
+    @property
+    def _lock(self) -> RLock:
+        return self._device.lock
 
     def __repr__(self) -> str:
         name, threads = type(self).__name__, self._device.team.nthreads
@@ -39,15 +40,3 @@ class Loaded:
         """Let the team's threads go. A call that comes later starts them again."""
         with self._lock:
             self._device.close()
-
-
-_models: weakref.WeakSet[Loaded] = weakref.WeakSet()
-
-
-def _forget_locks() -> None:
-    """In a child process after a fork: whoever held a lock did not come along."""
-    for model in list(_models):
-        model._lock = threading.RLock()
-
-
-os.register_at_fork(after_in_child=_forget_locks)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import resource
+import threading
+import weakref
 from collections.abc import Sequence
 
 import numpy as np
@@ -49,6 +51,9 @@ class Cpu:
         self.team = Team(threads)
         self._caller = Team(1)
         self._progress = progress
+        self.lock = threading.RLock()
+        """For whoever shares the device with other threads: one run at a time."""
+        _devices.add(self)
         self.flagged = False
         """Whether a team was `flagged` since someone set this to False."""
 
@@ -93,3 +98,15 @@ class Cpu:
         """Let the team's threads return."""
         self.team.close()
         self._caller.close()
+
+
+_devices: weakref.WeakSet[Cpu] = weakref.WeakSet()
+
+
+def _forget_locks() -> None:
+    """In a child process after a fork: whoever held a lock did not come along."""
+    for device in list(_devices):
+        device.lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_forget_locks)

@@ -10,22 +10,21 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.errors import ContractError, RequestError, near
+from assay.errors import ContractError, RequestError
 from assay.formats.onnx_file import OnnxModel, load_onnx
 from assay.formats.onnx_scopes import modules
-from assay.graph.dim import Dim
 from assay.graph.graph import Graph, ValueType
-from assay.graph.text import quote
 from assay.kernels.cache import Progress
 from assay.ops.standard.infer import Inference
 from assay.ops.standard.schema import newest, split_name
 from assay.runtime.cpu import Cpu
 from assay.runtime.example import example_inputs
-from assay.runtime.host import Value, type_of
+from assay.runtime.host import Value
+from assay.runtime.inputs import admit, apart
 from assay.runtime.nonfinite import first_overflow
 from assay.runtime.profile import Spent
 from assay.runtime.program import Program, Ready, Store
-from assay.tensor.narrow import numpy_of, outside
+from assay.tensor.narrow import outside
 
 Array = NDArray[np.generic]
 NONFINITE = ("allow", "error")
@@ -67,7 +66,7 @@ def running(model: OnnxModel, inference: Inference) -> tuple[Graph, dict[str, Ar
 
 
 class Model:
-    """A checked model, ready to run. Not thread-safe: one run at a time."""
+    """A checked model, ready to run. Threads may share it: their runs take turns."""
 
     def __init__(
         self, model: OnnxModel, threads: int, off: Set[str] = frozenset(), progress: Progress | None = None
@@ -84,6 +83,8 @@ class Model:
         self.inputs = tuple(_spec(name, inference.known(name)) for name in self.graph.inputs)
         self.outputs = tuple(_spec(name, inference.known(name)) for name in self.graph.outputs)
         graph, weights = running(model, inference)
+        self._given, self._made = model, partial(Model, threads=threads, off=off, progress=progress)
+        self._others: dict[frozenset[str], Model] = {}
         self._types = {name: graph.types[name] for name in graph.inputs}
         self._names = dict(zip(graph.outputs, self.graph.outputs, strict=True))
         self._narrow = any(
@@ -107,8 +108,9 @@ class Model:
         return Model(load_onnx(path), threads, progress=progress)
 
     def run(self, inputs: Mapping[str, Value], *, nonfinite: str = "allow") -> dict[str, Value]:
-        """The outputs by name. Arrays are taken as they are: one of another dtype, or that isn't contiguous,
-        is refused.
+        """The outputs by name, in memory of their own. Arrays are taken as they are: one of another dtype, or
+        that isn't contiguous, is refused. A weight that the file lists among its inputs may be given, too: it
+        is a default then.
 
         With `nonfinite` "error", infinity or NaN that a node makes of finite values is PrecisionOverflow,
         which names the first such node, whether or not an output shows it. The processor's flags tell whether
@@ -121,13 +123,19 @@ class Model:
         if nonfinite not in NONFINITE:
             raise RequestError("no such way", place="nonfinite", want=" or ".join(NONFINITE), got=nonfinite)
         device = self.program.store.device
-        device.flagged = False
-        found = self.program.run(inputs)
-        if nonfinite == "error" and (device.flagged or self._narrow):
-            error = first_overflow(self.program, inputs)
-            if error:
-                raise error.at(self.graph.name)
-        return {self._names[name]: value for name, value in found.items()}
+        with device.lock:
+            instead = self._given.defaults and self._given.defaults.intersection(inputs)
+            if instead:
+                if instead not in self._others:
+                    self._others[instead] = self._made(self._given.without(instead))
+                return self._others[instead].run(inputs, nonfinite=nonfinite)
+            device.flagged = False
+            found = self.program.run(inputs)
+            if nonfinite == "error" and (device.flagged or self._narrow):
+                error = first_overflow(self.program, inputs)
+                if error:
+                    raise error.at(self.graph.name)
+        return apart({self._names[name]: value for name, value in found.items()}, inputs)
 
     def profile(
         self, inputs: Mapping[str, Value], repeats: int = 5
@@ -135,8 +143,9 @@ class Model:
         """Where a run's time goes: by operators and kernel, the longest first; with each its operations in
         products, and bytes. Host steps aren't in it.
         """
-        self.run(inputs)
-        return self.program.profile(inputs, repeats)
+        with self.program.store.device.lock:
+            self.run(inputs)
+            return self.program.profile(inputs, repeats)
 
     def __enter__(self) -> Self:
         return self
@@ -167,53 +176,6 @@ class Model:
     def stages(self) -> Iterator[Ready]:
         """The plans of the last run, one after the other."""
         return self.program.stages()
-
-
-def admit(types: Mapping[str, ValueType], graph: str, inputs: Mapping[str, Value]) -> None:
-    """Hold inputs against the types that a graph wants. Raises ContractError."""
-    if inputs.keys() != types.keys():
-        missing = [name for name in types if name not in inputs]
-        unknown = [name for name in inputs if name not in types]
-        parts = ["no " + ", ".join(missing)] * bool(missing) + ["unknown " + ", ".join(unknown)] * bool(
-            unknown
-        )
-        hint, names = near(unknown[0], missing) if unknown else "", ", ".join(types) or "none"
-        rule = "inputs missing or unknown"
-        raise ContractError(rule, place=graph, want=names, got="; ".join(parts), hint=hint)
-    symbols: dict[str, tuple[int, str]] = {}
-    for name, want in types.items():
-        _admit(name, inputs[name], want, symbols, f"{graph} › input {quote(name)}")
-
-
-def _admit(name: str, value: Value, want: ValueType, symbols: dict[str, tuple[int, str]], place: str) -> None:
-    """Raises ContractError for a value that doesn't fit an input."""
-    if not isinstance(value, np.ndarray):
-        if want.element is None:
-            hint = f'{{"{name}": np.asarray(value, np.{numpy_of(want.dtype)})}}'
-            raise ContractError(
-                "not an array", place=place, want=str(want), got=type(value).__name__, hint=hint
-            )
-        return
-    kind = type_of(value)
-    if want.element is None and kind.dtype != want.dtype:
-        hint = f"np.ascontiguousarray({name}, dtype=np.{numpy_of(want.dtype)})"
-        raise ContractError("wrong dtype", place=place, want=str(want), got=str(kind), hint=hint)
-    if not value.flags.c_contiguous:
-        got, hint = f"strides {value.strides} of {list(value.shape)}", f"np.ascontiguousarray({name})"
-        raise ContractError("not contiguous in C's order", place=place, want=str(want), got=got, hint=hint)
-    if want.element or not want.ranked:
-        return
-    fits = len(kind.shape) == len(want.shape)
-    for dim, size in zip(want.shape, value.shape, strict=False):
-        fits = fits and dim.constant in (None, size)
-        single = dim.terms[0][0][0] if len(dim.terms) == 1 and len(dim.terms[0][0]) == 1 else None
-        if fits and isinstance(single, str) and dim == Dim.of(single):
-            first, whose = symbols.setdefault(single, (size, name))
-            if first != size:
-                want_text = f"{single} = {first}, as in {quote(whose)}"
-                raise ContractError("sizes disagree", place=place, want=want_text, got=f"{size} in {kind}")
-    if not fits:
-        raise ContractError("wrong shape", place=place, want=str(want), got=str(kind))
 
 
 def _spec(name: str, kind: ValueType | None) -> TensorSpec:

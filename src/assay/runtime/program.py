@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from math import prod
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,26 +44,27 @@ KEYED = 4096
 
 
 class Store:
-    """Constants in a device's memory, each once: those of all plans of a model."""
+    """Constants in a device's memory, each once: those of all plans of a model, as long as one holds them."""
 
     def __init__(self, device: Cpu) -> None:
         self.device = device
-        self._buffers: dict[str, Buffer] = {}
+        self._buffers: WeakValueDictionary[str, Buffer] = WeakValueDictionary()
 
-    def put(self, key: str, array: Array) -> int:
-        """The address of a constant, an array of any layout."""
-        address, new = self.reserve(key, array.nbytes)
+    def put(self, key: str, array: Array) -> Buffer:
+        """A constant, an array of any layout."""
+        buffer, new = self.reserve(key, array.nbytes)
         if new and array.nbytes:
             raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-            self.device.copy_in(self._buffers[key], raw)
-        return address
+            self.device.copy_in(buffer, raw)
+        return buffer
 
-    def reserve(self, key: str, nbytes: int) -> tuple[int, bool]:
+    def reserve(self, key: str, nbytes: int) -> tuple[Buffer, bool]:
         """Memory for a constant, and whether its contents are still to be made."""
-        new = key not in self._buffers
-        if new:
-            self._buffers[key] = self.device.allocate(max(nbytes, 64), owner=key)
-        return self._buffers[key].address, new
+        found = self._buffers.get(key)
+        if found is not None:
+            return found, False
+        found = self._buffers[key] = self.device.allocate(max(nbytes, 64), owner=key)
+        return found, True
 
 
 class Program:
@@ -139,12 +141,15 @@ class Program:
 
     def prepare(self, inputs: Mapping[str, Value]) -> Ready:
         """What runs inputs like these: a plan that is ready, or one that is made now."""
-        ready = key = None
-        if inputs.keys() == self._names and all(map(_contiguous, inputs.values())):
-            key = self._key(inputs)
-            ready = self._ready.get(key)
-        if ready is None:
+        plain = isinstance(inputs, Mapping) and inputs.keys() == self._names
+        plain = plain and all(map(_plain, inputs.values()))
+        if not plain:
             self.admit(inputs)
+        key = self._key(inputs)
+        ready = self._ready.get(key)
+        if ready is None:
+            if plain:
+                self.admit(inputs)
             ready = self._make(inputs)
             key = self._key(inputs)
             self._ready[key] = ready
@@ -209,8 +214,9 @@ class Ready:
         self.stage = found
         self.arena: Buffer | None = None
         self.outputs = [inference.names.get(name, name) for name in program.graph.outputs]
-        folded = {name: canonical(array) for name, array in found.constants.items()}
+        folded = {name: constant(canonical(array)) for name, array in found.constants.items()}
         self.constants = {**program.weights, **folded}
+        self._held: list[Buffer] = []
         self.hosts = [(site, self._bodies(site, program)) for site in found.hosts]
         self.rest = None
         if found.rest:
@@ -302,11 +308,14 @@ class Ready:
             array = self.constants[name]
             dtype = dtype_of(array.dtype)
             assert dtype
-            large = array.nbytes > 1 << 16
-            keys[name] = (
-                f"{name} {array.ctypes.data if large else hashlib.sha256(array.tobytes()).hexdigest()}"
-            )
-            places[name] = store.put(keys[name], inside(np.ascontiguousarray(array), dtype))
+            if (
+                array.nbytes > 1 << 16
+            ):  # where it lies tells it as long as it is held, by whoever holds its copy
+                keys[name] = f"{name} {array.ctypes.data} {array.dtype} {array.shape}"
+            else:
+                keys[name] = f"{name} {hashlib.sha256(array.tobytes()).hexdigest()}"
+            self._held.append(store.put(keys[name], inside(np.ascontiguousarray(array), dtype)))
+            places[name] = self._held[-1].address
         for call in found.setup:
             words = [
                 keys.get(found.base(w.name), w.name) if isinstance(w, Address) else w for w in call.arguments
@@ -317,8 +326,9 @@ class Ready:
         made = {found.base(name): nbytes_of(found, name) for call in found.setup for name in call.writes}
         new = False
         for name, nbytes in made.items():
-            places[name], fresh = store.reserve(keys[name], nbytes)
-            new = new or fresh
+            buffer, fresh = store.reserve(keys[name], nbytes)
+            self._held.append(buffer)
+            places[name], new = buffer.address, new or fresh
         if new:
             once = plan(replace(found, calls=found.setup, kept=()), program.graph, set(made))
             scratch = self._device.allocate(
@@ -389,8 +399,19 @@ def _later(name: str) -> Dim:
     return Dim(((("&" + name,), 1),))
 
 
-def _contiguous(value: Value) -> bool:
-    return not isinstance(value, np.ndarray) or value.flags.c_contiguous
+def constant(array: Array) -> Array:
+    """The same memory, which nobody may write through this array."""
+    array = array.view()
+    array.flags.writeable = False
+    return array
+
+
+def _plain(value: Value) -> bool:
+    """Whether a value's dtype and shape say all there is to ask about it."""
+    masked = isinstance(value, np.ma.MaskedArray)
+    return (
+        isinstance(value, np.ndarray) and value.flags.c_contiguous and not (masked or value.dtype.hasobject)
+    )
 
 
 def _small(value: Value) -> bool:

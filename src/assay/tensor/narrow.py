@@ -36,6 +36,8 @@ def dtype_of(numpy: np.dtype[np.generic]) -> DType | None:
     """The element type of an array's dtype, or None where tensors can't hold it."""
     if numpy.kind in "OUS":
         return BY_NAME["string"]
+    if not numpy.isnative:
+        return None
     if numpy.name in BY_NAME:
         return BY_NAME[numpy.name]
     return next((dtype for dtype in (BF16, *NARROW) if numpy_of(dtype) == numpy), None)

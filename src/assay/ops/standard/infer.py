@@ -134,6 +134,8 @@ class Inference:
 
     def _node(self, graph: Graph, node: Node) -> None:
         before = len(self.errors)
+        if self.scoped:  # an input of the function that its caller left out
+            node = replace(node, inputs=tuple(name if self._own(name) else "" for name in node.inputs))
         for name in dict.fromkeys(node.inputs):
             self._read(name, node)
         domain, _ = schema.split_name(node.op)

@@ -37,7 +37,11 @@ class Window:
 
 
 def lists(site: Site, dims: int) -> dict[str, tuple[int, ...]] | None:
-    """strides, dilations and pads with their defaults; a violation where one has the wrong length."""
+    """strides, dilations and pads with their defaults; a violation where one has the wrong length, or where
+    there are more dimensions than kernels have.
+    """
+    if not site.require(dims <= 3, "too many spatial axes", want="at most 3", got=dims, input=0):
+        return None
     found: dict[str, tuple[int, ...]] = {}
     for key, default, count in (("strides", 1, dims), ("dilations", 1, dims), ("pads", 0, 2 * dims)):
         given = site.integers(key) if key in site.attributes else None
