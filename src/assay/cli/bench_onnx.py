@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from assay.runtime.model import Model, TensorSpec
 
     Array = NDArray[np.generic]
+    Peer = Callable[[Mapping[str, Array]], dict[str, Array]]
 PEERS = ("onnxruntime", "none")
 SECONDS = 3.0
 """That are measured, at most, of each side, once there are three turns."""
@@ -75,8 +76,8 @@ def run(arguments: Values) -> Report:
     if arguments.peer == "none":
         found["ms"] = round(1e3 * median(_seconds(lambda: model.run(inputs), arguments.repeats)), 4)
     else:
-        peer = _onnxruntime(path, threads)
-        distance = max((_distance(ours[name], value) for name, value in peer(inputs).items()), default=0.0)
+        peer, theirs = _onnxruntime(path, threads, inputs)
+        distance = max((_distance(ours[name], value) for name, value in theirs.items()), default=0.0)
         good = distance < 1e-3
         found["correctness"] = {"worst_relative_difference": distance, "within": 1e-3}
         found |= _compared(lambda: model.run(inputs), lambda: peer(inputs), arguments.repeats)
@@ -104,22 +105,26 @@ def drawn(
 
 
 def _drawn(spec: TensorSpec, sizes: tuple[int, ...] | None, draw: np.random.Generator) -> Array:
-    import numpy as np
+    from assay.tensor.dtype import BY_NAME
+    from assay.tensor.narrow import numpy_of
 
+    dtype = BY_NAME.get(spec.dtype)
+    if dtype is None or dtype.name == "string":
+        rule, hint = "an input that can't be drawn", f"-i {spec.name}=…"
+        raise RequestError(rule, place=spec.name, want="numbers", got=spec.dtype, hint=hint)
     if sizes is None:
         wanted = ("?",) if spec.shape is None else spec.shape
         sizes = tuple(size for size in wanted if isinstance(size, int))
         if len(sizes) != len(wanted):
-            want, hint = f"{spec.shape}", f"--shape {spec.name}=1,…"
-            raise RequestError(
-                "an input's sizes are open", place=spec.name, want=want, got="none given", hint=hint
-            )
-    if spec.dtype.startswith("float"):
-        return draw.random(sizes).astype(spec.dtype)
-    return np.asarray(draw.integers(0, 2 if spec.dtype == "bool" else 10, sizes)).astype(spec.dtype)
+            rule, want, hint = "an input's sizes are open", f"{spec.shape}", f"--shape {spec.name}=1,…"
+            raise RequestError(rule, place=spec.name, want=want, got="none given", hint=hint)
+    if dtype.kind == "float":
+        return draw.random(sizes).astype(numpy_of(dtype))
+    return draw.integers(0, 2 if dtype.name == "bool" else 10, sizes).astype(numpy_of(dtype))
 
 
-def _onnxruntime(path: Path, threads: int) -> Callable[[Mapping[str, Array]], dict[str, Array]]:
+def _onnxruntime(path: Path, threads: int, inputs: Mapping[str, Array]) -> tuple[Peer, dict[str, Array]]:
+    """The peer, and what it makes of the inputs. Raises RequestError where it can't run the model."""
     try:
         import onnxruntime as peer
     except ImportError:
@@ -128,15 +133,27 @@ def _onnxruntime(path: Path, threads: int) -> Callable[[Mapping[str, Array]], di
     settings = peer.SessionOptions()
     settings.intra_op_num_threads = threads
     settings.log_severity_level = 3
-    session = peer.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
-    names = [each.name for each in session.get_outputs()]
-    return lambda inputs: dict(zip(names, session.run(None, dict(inputs)), strict=True))
+
+    def run(inputs: Mapping[str, Array]) -> dict[str, Array]:
+        return dict(zip(names, session.run(None, dict(inputs)), strict=True))
+
+    try:
+        session = peer.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
+        names = [each.name for each in session.get_outputs()]
+        return run, run(inputs)
+    except Exception as error:  # its own, which have no common base
+        rule, got = "the peer can't run this model", str(error)[:300]
+        raise RequestError(rule, place="--peer", got=got, hint="--peer none") from error
 
 
-def _distance(ours: object, theirs: Array) -> float:
-    """The greatest difference over the greatest magnitude."""
+def _distance(ours: object, theirs: object) -> float:
+    """The greatest difference over the greatest magnitude; of texts whether they differ."""
     import numpy as np
 
+    if isinstance(ours, list) and isinstance(theirs, list):
+        return max(map(_distance, ours, theirs), default=0.0) if len(ours) == len(theirs) else np.inf
+    if isinstance(ours, np.ndarray) and ours.dtype.hasobject:
+        return 0.0 if np.array_equal(ours, np.asarray(theirs)) else np.inf
     left, right = (np.asarray(each, np.float64) for each in (ours, theirs))
     return float(np.max(np.abs(left - right), initial=0.0) / max(np.max(np.abs(right), initial=0.0), 1e-30))
 

@@ -63,6 +63,9 @@ def _code(arguments: list[str]) -> int:
                 streams.complain("".join(traceback.format_exception(error)).rstrip())
         streams.complain(f"assay: {error}")
         return USAGE if isinstance(error, RequestError) else NO
+    except MemoryError as error:
+        streams.complain(f"assay: memory gave out\n  got    {error or 'no room'}")
+        return NO
 
 
 def _dispatch(arguments: list[str]) -> int:

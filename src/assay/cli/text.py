@@ -27,12 +27,12 @@ def figures(found: Mapping[str, object]) -> Iterator[str]:
         if isinstance(value, Mapping):
             yield f"{title}:"
             yield from table(((f"  {key.replace('_', ' ')}", item) for key, item in value.items()), left=2)
-        elif isinstance(value, list):
+        elif isinstance(value, list) and value:
             yield f"{title}:"
             rows = [[key.replace("_", " ") for key in value[0]], *(item.values() for item in value)]
             yield from (f"  {line}" for line in table(rows))
         else:
-            yield f"{title}: {_short(value)}"
+            yield f"{title}: {'none' if value == [] else _short(value)}"
 
 
 def _short(figure: object) -> str:
