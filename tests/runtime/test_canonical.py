@@ -66,3 +66,14 @@ def test_every_output_has_the_same_nan(name: str, dtype: int) -> None:
             y = np.asarray(found["y"])
             nan = y.view(bits)[np.isnan(y)]
             assert nan.size and (nan == canonical).all(), (off, constant is None, [hex(each) for each in nan])
+
+
+@pytest.mark.parametrize("name", ["product", "summed", "moved"])
+def test_a_result_is_whole_before_its_nan_are_made_one(name: str) -> None:
+    """The pass over it reads what a kernel wrote: without a barrier, threads lose each other's writes."""
+    made = model(name, TensorProto.FLOAT, frozenset(), None)
+    made.run({"x": np.zeros((2, 2), np.float32)})
+    (ready,) = made.stages()
+    *_, kernel, last = ready.plan.launches
+    assert kernel.touched.writes == last.touched.reads == last.touched.writes
+    assert last.barrier

@@ -117,9 +117,9 @@ def _plain(extent: Extent) -> Extent:
 
 def sources(links: Sequence[Link]) -> tuple[Operand, ...]:
     """What a chain reads of memory, each once. Each takes a register, and the result."""
-    made = {link.makes.name for link in links}
-    read = (operand for link in links for operand in link.reads)
-    return tuple(dict.fromkeys(each for each in read if each.number is None and each.name not in made))
+    made = [link.makes.name for link in links]
+    read = ((each, made[:index]) for index, link in enumerate(links) for each in link.reads)
+    return tuple(dict.fromkeys(x for x, before in read if x.number is None and x.name not in before))
 
 
 def arguments(rows: Extent, size: Extent, links: Sequence[Link]) -> tuple[Argument, ...]:
