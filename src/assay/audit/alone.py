@@ -10,7 +10,7 @@ from assay.graph.graph import Node
 from assay.ops.standard.infer import Inference
 from assay.runtime.host import Value, run_node, type_of
 from assay.runtime.model import Model
-from assay.runtime.part import reads, run_part
+from assay.runtime.part import run_part
 
 WAYS = ("kernel", "reference")
 
@@ -33,7 +33,7 @@ def run_alone(model: Model, name: str, inputs: Mapping[str, Value], on: str = "k
             "no such node", place="node", want="a node's name", got=name, hint=near(name, names)
         )
     made = {each for node in nodes for each in node.outputs}
-    read = [each for each in dict.fromkeys(reads(nodes)) if each not in made]
+    read = [each for each in dict.fromkeys(each for node in nodes for each in node.reads) if each not in made]
     ahead = _needed(program.graph.nodes, set(read) - inputs.keys(), inputs.keys())
     values = run_part(program, ahead, [each for each in read if each not in program.weights], inputs)
     wanted = [each for node in nodes for each in node.outputs if each]
@@ -59,5 +59,5 @@ def _needed(nodes: Iterable[Node], wanted: set[str], given: Set[str]) -> list[No
     for node in reversed([*nodes]):
         if wanted.intersection(node.outputs):
             found.append(node)
-            wanted = (wanted - {*node.outputs}) | (set(reads([node])) - given)
+            wanted = (wanted - {*node.outputs}) | (set(node.reads) - given)
     return found[::-1]

@@ -12,7 +12,7 @@ from assay.compiler.barriers import Touched, barriers
 from assay.compiler.place import Interval, place
 from assay.compiler.plan import Launch, Plan
 from assay.errors import HardwareFault
-from assay.graph.graph import Graph, Node, ValueType
+from assay.graph.graph import Graph, ValueType
 from assay.kernels.sizes import REGISTERS
 from assay.ops import chain
 from assay.ops.operator import Code
@@ -117,7 +117,7 @@ class _Stager:
             known = all(name in self.known for name in made)
             if (needed.intersection(made) or "dead" in self.off) and not known:
                 live.append(site)
-                needed.update(_reads(site.node))
+                needed.update(site.node.reads)
         return live[::-1]
 
     def _parted(self, live: Sequence[Site]) -> tuple[list[Site], list[Site], list[Site]]:
@@ -125,7 +125,7 @@ class _Stager:
         native, hosts, rest = list[Site](), list[Site](), list[Site]()
         late: set[str] = set()
         for site in live:
-            if late.intersection(_reads(site.node)):
+            if late.intersection(site.node.reads):
                 rest.append(site)
             elif runs_natively(site):
                 native.append(site)
@@ -137,13 +137,13 @@ class _Stager:
 
     def _wanted(self, hosts: Sequence[Site], rest: Sequence[Site]) -> list[str]:
         made = {name for site in (*hosts, *rest) for name in site.node.outputs}
-        read = [name for site in (*hosts, *rest) for name in _reads(site.node)]
+        read = [name for site in (*hosts, *rest) for name in site.node.reads]
         return [name for name in dict.fromkeys((*self.outputs, *read)) if name and name not in made]
 
     def _rest(self, rest: Sequence[Site], hosts: Sequence[Site]) -> Graph:
         """What is left as a graph, whose inputs are the values that there will be."""
         made = {name for site in rest for name in site.node.outputs}
-        read = dict.fromkeys(name for site in rest for name in _reads(site.node))
+        read = dict.fromkeys(name for site in rest for name in site.node.reads)
         read |= dict.fromkeys(self.outputs)
         inputs = tuple(name for name in read if name not in made and name not in self.known)
         weights = tuple(name for name in read if name in self.known)
@@ -163,7 +163,7 @@ class _Stager:
         uses: dict[str, int] = dict.fromkeys(wanted, 2)
         kept = _held(set(wanted), aliases)
         for site in self.inference.sites:
-            for name in _reads(site.node):
+            for name in site.node.reads:
                 uses[name] = uses.get(name, 0) + 1
         for group in self._groups(sites, uses):
             for output, source in aliases.items():
@@ -232,17 +232,13 @@ def _held(names: Set[str], aliases: Mapping[str, str]) -> set[str]:
     return found
 
 
-def _reads(node: Node) -> list[str]:
-    return [name for name in (*node.inputs, *(n for _, body in node.bodies for n in body.captures)) if name]
-
-
 def _chained(sites: Sequence[Site], uses: Mapping[str, int]) -> int:
     """How many of these nodes become one chain: each reads one before it, and only they read its results but
     the last one's.
     """
     found, read, made = 1, Counter[str](), list[str]()
     for count, site in enumerate(sites, 1):
-        read.update(_reads(site.node))
+        read.update(site.node.reads)
         fits = site.definition.pointwise and site.out() == sites[0].out()
         if not fits or (made and set(made).isdisjoint(site.node.inputs)):
             break

@@ -119,6 +119,12 @@ class Node:
         """The attributes that are graphs, in order."""
         return tuple((key, value) for key, value in self.attributes.items() if isinstance(value, Graph))
 
+    @property
+    def reads(self) -> list[str]:
+        """The values that it reads, those that its bodies have of the graphs around them too."""
+        captured = (name for _, body in self.bodies for name in body.captures)
+        return [name for name in (*self.inputs, *captured) if name]
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", MappingProxyType(dict(self.attributes)))
 
@@ -155,7 +161,7 @@ class Graph:
         """The nodes that read each value, in order."""
         found: dict[str, list[Node]] = {}
         for node in self.nodes:
-            for name in dict.fromkeys((*node.inputs, *(n for _, body in node.bodies for n in body.captures))):
+            for name in dict.fromkeys(node.reads):
                 found.setdefault(name, []).append(node)
         return {name: tuple(nodes) for name, nodes in found.items()}
 
@@ -164,7 +170,7 @@ class Graph:
         """The values that nodes read, or that are outputs, and that the graphs around this one have."""
         own = {name for _, name in self.sources()}.union(*(node.outputs for node in self.nodes))
         read = dict.fromkeys((*self.uses, *self.outputs))
-        return tuple(name for name in read if name and name not in own)
+        return tuple(name for name in read if name not in own)
 
     @cached_property
     def symbols(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from assay.errors import PrecisionOverflow
 from assay.graph.graph import Node
 from assay.ops.resolution import line_of
 from assay.runtime.host import Value, finite
-from assay.runtime.part import reads, run_part
+from assay.runtime.part import run_part
 from assay.runtime.program import Program
 
 
@@ -25,9 +25,9 @@ def first_overflow(program: Program, inputs: Mapping[str, Value]) -> PrecisionOv
     values |= run_part(program, nodes, wanted, values)
     constant = set(program.weights)
     for node in nodes:
-        if constant.issuperset(reads([node])):
+        if constant.issuperset(node.reads):
             constant.update(node.outputs)
-        elif all(finite(values[name]) for name in reads([node])):
+        elif all(finite(values[name]) for name in node.reads):
             for name in filter(None, node.outputs):
                 if not finite(values[name]):
                     return _inside(program, node, values) or _error(node, name, values[name])

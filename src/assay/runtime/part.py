@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from assay.errors import ContractError
@@ -11,20 +11,13 @@ from assay.runtime.host import Value, type_of
 from assay.runtime.program import Program
 
 
-def reads(nodes: Iterable[Node]) -> list[str]:
-    """The values that nodes read, those of their bodies too."""
-    captured = [
-        (*node.inputs, *(each for _, body in node.bodies for each in body.captures)) for node in nodes
-    ]
-    return [each for names in captured for each in names if each]
-
-
 def run_part(
     program: Program, nodes: Sequence[Node], wanted: Sequence[str], given: Mapping[str, Value]
 ) -> dict[str, Value]:
     """Values that nodes make, or that are given. Raises ContractError where others are missing."""
     made = {each for node in nodes for each in node.outputs}
-    read = [each for each in dict.fromkeys((*reads(nodes), *wanted)) if each not in made]
+    named = [*(each for node in nodes for each in node.reads), *wanted]
+    read = [each for each in dict.fromkeys(named) if each not in made]
     weights = {each: program.weights[each] for each in read if each in program.weights}
     missing = [each for each in read if each not in weights and each not in given]
     if missing:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import isfinite
-from typing import NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -19,23 +19,10 @@ from assay.errors import ContractError, near
 from assay.graph.dim import Dim
 from assay.graph.graph import AttributeValue, Graph, Node
 from assay.ops.standard.schema import DEFAULT, newest
-from assay.tensor.dtype import I64, DType
+from assay.tensor.dtype import I64
 
-
-class Context(Protocol):
-    """The graph that a node stands in, as far as it is known: of a fresh value nothing is."""
-
-    def constant(self, array: NDArray[np.generic]) -> str: ...
-
-    def fresh(self, stem: str) -> str: ...
-
-    def rank(self, name: str) -> int | None: ...
-
-    def shape(self, name: str) -> tuple[Dim, ...] | None: ...
-
-    def dtype(self, name: str) -> DType: ...
-
-    def value(self, name: str) -> NDArray[np.generic] | None: ...
+if TYPE_CHECKING:
+    from assay.ops.standard.rewriting import Rewriting
 
 
 @dataclass
@@ -43,7 +30,7 @@ class Draft:
     """The nodes that stand for one node, in the making."""
 
     node: Node
-    context: Context
+    context: Rewriting
     nodes: list[Node] = field(default_factory=list)
 
     def __call__(self, op: str, *inputs: str, out: str = "", **attributes: AttributeValue) -> str:

@@ -1,4 +1,4 @@
-"""What rewriting old versions may ask of the walk over a graph; see older.Context."""
+"""What rewriting old versions may ask of the walk over a graph."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Rewriting:
-    """The values that are known at one place of the walk."""
+    """The graph that a node stands in, as far as it is known: of a fresh value nothing is."""
 
     def __init__(self, inference: Inference) -> None:
         self._inference = inference

@@ -8,11 +8,12 @@ step.
 from __future__ import annotations
 
 from assay.graph.graph import Node
-from assay.ops.standard.older import REWRITES, Context, Draft
+from assay.ops.standard.older import REWRITES, Draft
+from assay.ops.standard.rewriting import Rewriting
 from assay.ops.standard.schema import Schema, newest, schema, split_name
 
 
-def upgrade(node: Node, version: int, context: Context) -> list[Node]:
+def upgrade(node: Node, version: int, context: Rewriting) -> list[Node]:
     """What a node that was written for a version of its operator, and is as that says, is in the newest one's
     meaning. Raises ContractError for one that can't be rewritten.
     """
