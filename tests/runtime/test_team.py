@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from assay.errors import HardwareFault
+from assay.errors import HardwareFault, RequestError
 from assay.runtime.team import Team
 from runtime.tapes import Entry, HandTape
 
@@ -213,9 +213,9 @@ def test_the_first_fault_is_reported() -> None:
     team.close()
 
 
-@pytest.mark.parametrize("threads", [0, -1])
+@pytest.mark.parametrize("threads", [0, -1, 1025])
 def test_a_team_needs_a_thread(threads: int) -> None:
-    with pytest.raises(ValueError, match=f"a team of {threads} threads"):
+    with pytest.raises(RequestError, match="a team of so many threads"):
         Team(threads)
 
 

@@ -10,13 +10,13 @@ from assay.errors import RequestError, shown
 from assay.formats.rounding import QUANTISERS
 from assay.kernels.sizes import POSITIONS
 from assay.llm.fields import flag, integer
+from assay.runtime.team import MOST_THREADS
 
 ACTIVATIONS = ("int8", "float32")
 MOST_CACHED = (1 << 31) - (1 << 16)
 """Tokens whose slots of the cache int32 can count."""
 MOST_TOKENS = 4096
 """The most tokens of one step."""
-MOST_THREADS = 1024
 QUANTIZE = tuple(dtype.name for dtype in QUANTISERS)
 """Types that matrices can be rounded to."""
 

@@ -12,13 +12,15 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.errors import HardwareFault
+from assay.errors import HardwareFault, RequestError
 from assay.kernels.cache import addresses
 from assay.kernels.call import ENTRY
 from assay.kernels.sizes import CONTROL
 
 _FUTEX_YIELD = {"x86_64": (202, 24), "aarch64": (98, 124)}
 """The numbers of the system calls futex and sched_yield."""
+
+MOST_THREADS = 1024
 
 
 class Team:
@@ -32,8 +34,9 @@ class Team:
     """Compiled at the first run, unless that was done before."""
 
     def __init__(self, nthreads: int) -> None:
-        if nthreads < 1:
-            raise ValueError(f"a team of {nthreads} threads")
+        if not 1 <= nthreads <= MOST_THREADS:
+            want, got = f"1 to {MOST_THREADS}", str(nthreads)
+            raise RequestError("a team of so many threads", place="threads", want=want, got=got)
         if platform.system() != "Linux" or platform.machine() not in _FUTEX_YIELD:
             want, got = "Linux on x86-64 or AArch64", f"{platform.system()} on {platform.machine()}"
             raise HardwareFault("this system is not supported", want=want, got=got)
