@@ -65,6 +65,12 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+def _threads(text: str) -> int:
+    if _positive(text) > MOST_THREADS:
+        raise ValueError(text)
+    return int(text)
+
+
 def _path(text: str) -> Path:
     if not text.isprintable():
         raise ValueError(f"{text!r} has characters that can't be printed")
@@ -98,6 +104,7 @@ def _processors() -> int:
     return max(1, min([len(os.sched_getaffinity(0)), *most]))
 
 
+MOST_THREADS = 1024
 CPU_LEVELS = ("host", "avx512", "avx2", "baseline")
 
 CACHE = Setting(
@@ -107,7 +114,7 @@ CACHE = Setting(
     "folder of models and compiled kernels",
     "a path of printable characters, after ~ a user's name or nothing",
 )
-THREADS = Setting("ASSAY_THREADS", _positive, _processors, "threads of a team", "an integer of at least 1")
+THREADS = Setting("ASSAY_THREADS", _threads, _processors, "threads of a team", f"1 to {MOST_THREADS}")
 CPU = Setting(
     "ASSAY_CPU",
     {level: level for level in CPU_LEVELS}.__getitem__,

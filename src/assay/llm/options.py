@@ -10,7 +10,7 @@ from assay.errors import RequestError, shown
 from assay.formats.rounding import QUANTISERS
 from assay.kernels.sizes import POSITIONS
 from assay.llm.fields import flag, integer
-from assay.runtime.team import MOST_THREADS
+from assay.settings import MOST_THREADS
 
 ACTIVATIONS = ("int8", "float32")
 MOST_CACHED = (1 << 31) - (1 << 16)

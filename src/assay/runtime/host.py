@@ -7,14 +7,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from assay.errors import ContractError, HardwareFault
 from assay.graph.graph import AttributeValue, Literal, ValueType
 from assay.ops.resolution import line_of, place_of
 from assay.ops.standard.definition import outputs_of
-from assay.ops.standard.schema import DEFAULT, newest, split_name
+from assay.ops.standard.schema import DEFAULT, ML, newest, split_name
 from assay.ops.standard.site import Site
-from assay.tensor.dtype import OPTIONAL, SEQUENCE
+from assay.tensor.dtype import MAP, OPTIONAL, SEQUENCE
 from assay.tensor.narrow import canonical, dtype_of, numpy_of, outside
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ Value = object
 """A value as callers know it: an array, a list of arrays for a sequence, None for an empty optional, a dict
 for a map.
 """
+Array = NDArray[np.generic]
 Run = Callable[[Sequence[Value]], list[Value]]
 
 
@@ -33,11 +35,12 @@ def run_node(site: Site, inputs: Sequence[Value], bodies: Mapping[str, Run]) -> 
     try:
         with np.errstate(all="ignore"):
             if definition.reference is None:
-                return _delegated(site, inputs)
-            more: dict[str, object] = {"bodies": bodies} if bodies else {}
-            more |= {"site": site} if definition.informed else {}
-            given = definition.given_to_reference(inputs)
-            found = definition.reference(*given, **site.attributes, **more)
+                found: object = _delegated(site, inputs)
+            else:
+                more: dict[str, object] = {"bodies": bodies} if bodies else {}
+                more |= {"site": site} if definition.informed else {}
+                given = definition.given_to_reference(inputs)
+                found = definition.reference(*given, **site.attributes, **more)
     except MemoryError as error:
         want, place = "room for its outputs", place_of(site.node)
         raise HardwareFault("memory gave out", place=place, want=want, got=f"{error}"[:300]) from error
@@ -45,7 +48,20 @@ def run_node(site: Site, inputs: Sequence[Value], bodies: Mapping[str, Run]) -> 
         rule, want = "the node can't be computed", "inputs that keep its contract"
         place = line_of(site.node)
         raise ContractError(rule, place=place, want=want, got=f"{error}"[:300]) from error
-    return tuple(_sound(value) for value in outputs_of(found))
+    made = tuple(_sound(value) for value in outputs_of(found))
+    for value, kind in zip(made, site.outputs, strict=False):
+        if isinstance(value, np.ndarray) and kind and not kind.element and not _keeps(value, kind):
+            rule, place = "the operator's reference breaks its own contract", line_of(site.node)
+            got, hint = f"{value.dtype}{list(value.shape)}", "mend its reference or its rule"
+            raise ContractError(rule, place=place, want=str(kind), got=got, hint=hint)
+    return made
+
+
+def _keeps(value: Array, kind: ValueType) -> bool:
+    """Whether an array is of that type, as far as its sizes are known."""
+    sizes = tuple(dim.constant for dim in kind.shape)
+    fits = len(sizes) == value.ndim and all(a in (None, b) for a, b in zip(sizes, value.shape, strict=True))
+    return dtype_of(value.dtype) == kind.dtype and (fits or not kind.ranked)
 
 
 def _sound(value: Value) -> Value:
@@ -57,6 +73,11 @@ def _sound(value: Value) -> Value:
 
 
 def _delegated(site: Site, inputs: Sequence[Value]) -> tuple[Value, ...]:
+    if split_name(site.node.op)[0] == ML and isinstance(inputs[0], np.ndarray) and inputs[0].ndim == 1:
+        inputs = [
+            inputs[0].reshape(1, -1),
+            *inputs[1:],
+        ]  # as it wants a row
     names = tuple(f"x{index}" if value is not None else "" for index, value in enumerate(inputs))
     attributes = tuple(site.node.attributes.items())
     evaluator = _evaluator(site.node.op, names, len(site.node.outputs), attributes)
@@ -128,6 +149,9 @@ def type_of(value: Value, declared: ValueType | None = None) -> ValueType:
         alike = kinds[0] if len(set(kinds)) == 1 else ValueType.of(kinds[0].dtype, "...")
         kind = ValueType(SEQUENCE, (), alike)
         return ValueType(OPTIONAL, (), kind) if declared and declared.dtype is OPTIONAL else kind
+    if isinstance(value, dict) and value:
+        key, held = next(iter(value.items()))
+        return ValueType(MAP, (), ValueType(type_of(np.asarray([key])).dtype, (), type_of(np.asarray(held))))
     if declared is None:
         raise ContractError("a value whose type can't be told", want="an array", got=type(value).__name__)
     return declared

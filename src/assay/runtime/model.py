@@ -75,9 +75,9 @@ class Model:
         contract.
         """
         inference = analyse(model)
+        self._place = str(model.path or model.graph.name)
         if inference.errors:
-            place = str(model.path or model.graph.name)
-            raise ContractError.together(list(inference.errors)).at(place)
+            raise ContractError.together(list(inference.errors)).at(self._place)
         self.graph = model.graph
         self.metadata = model.metadata
         self.inputs = tuple(_spec(name, inference.known(name)) for name in self.graph.inputs)
@@ -99,7 +99,7 @@ class Model:
             trusted=True,
             off=off,
             progress=progress,
-            admit=partial(admit, self._types, self.graph.name),
+            admit=partial(admit, self._types, self._place),
         )
 
     @staticmethod
@@ -134,7 +134,7 @@ class Model:
             if nonfinite == "error" and (device.flagged or self._narrow):
                 error = first_overflow(self.program, inputs)
                 if error:
-                    raise error.at(self.graph.name)
+                    raise error.at(self._place)
         return apart({self._names[name]: value for name, value in found.items()}, inputs)
 
     def profile(

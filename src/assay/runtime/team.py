@@ -16,11 +16,10 @@ from assay.errors import HardwareFault, RequestError
 from assay.kernels.cache import addresses
 from assay.kernels.call import ENTRY
 from assay.kernels.sizes import CONTROL
+from assay.settings import MOST_THREADS
 
 _FUTEX_YIELD = {"x86_64": (202, 24), "aarch64": (98, 124)}
 """The numbers of the system calls futex and sched_yield."""
-
-MOST_THREADS = 1024
 
 
 class Team:

@@ -5,6 +5,8 @@ them; what the evaluator lacks or has wrong has a reference here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import mul
 
 import numpy as np
 
@@ -15,11 +17,11 @@ from assay.ops.standard.definition import FLAG, POSITIVE, Range, one_of
 from assay.ops.standard.index import within
 from assay.ops.standard.pointwise import same
 from assay.ops.standard.registry import define
+from assay.ops.standard.schema import ML
 from assay.ops.standard.site import Array, Made, Site
 from assay.tensor.dtype import F32, I64, MAP, SEQUENCE, STRING, DType
 from assay.tensor.narrow import numpy_of
 
-ML = "ai.onnx.ml"
 TRANSFORM = one_of("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 KERNEL = one_of("LINEAR", "POLY", "RBF", "SIGMOID")
 ROWS = "[N, …] for X of [N, C] or [C], which is one row."
@@ -74,7 +76,7 @@ def labels(site: Site, *keys: str) -> tuple[DType, int]:
 
 def _extract(site: Site) -> Sequence[Made]:
     within(site, 1, site.peek(1), site.shape(0)[-1] if site.rank(0) else Dim.of(1))
-    chosen = site.shape(1)[-1] if site.rank(1) else Dim.of(1)
+    chosen = reduce(mul, site.shape(1), Dim.of(1))
     return [(*site.shape(0)[:-1], chosen) if site.rank(0) > 1 else (Dim.of(1), chosen)]
 
 

@@ -134,7 +134,8 @@ for _name, _stem, _formula, _numpy in (
     ("Add", "add", "C = A + B", np.add), ("Sub", "sub", "C = A − B", np.subtract),
     ("Mul", "mul", "C = A · B", np.multiply), ("Div", "div", "C = A / B", _quotient),
 ):  # fmt: skip
-    pointwise(_name, _stem, _formula, _numpy, sizes=True)
+    _more = ("Integers are cut towards zero; divided by zero they are 0.",) if _name == "Div" else ()
+    pointwise(_name, _stem, _formula, _numpy, sizes=True, numerics=_more)
 
 for _name, _stem, _formula, _reference in (
     ("Equal", "equal", "C = (A = B)", _compare("Equal", lambda a, b: a.equals(b), np.equal)),

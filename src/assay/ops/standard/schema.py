@@ -13,7 +13,7 @@ from assay.tensor.dtype import BY_NAME, MAP, OPTIONAL, PLAIN, SEQUENCE, DType
 if TYPE_CHECKING:
     import onnx
 
-DEFAULT = "ai.onnx"
+DEFAULT, ML = "ai.onnx", "ai.onnx.ml"
 """The domain whose operators go by their bare names."""
 _OTHER_NAMES = {"float": "float32", "double": "float64"}
 SPELLING = {dtype.name: dtype.name for dtype in PLAIN} | {name: other for other, name in _OTHER_NAMES.items()}
