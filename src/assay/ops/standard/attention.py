@@ -15,6 +15,7 @@ from assay.ops.standard.registry import define
 from assay.ops.standard.site import Made, Site
 
 FUNCTION = (("the standard's function", "always"),)
+GROUPS = "heads of K don't divide those of Q"
 EXACTNESS = Exactness("ulp", "(K + N) / 8 + 512", "of the greatest |V|: two products and a softmax")
 
 
@@ -33,34 +34,8 @@ def _heads(site: Site, index: int, key: str) -> tuple[Dim, Dim, Dim, Dim] | None
     ):
         return None
     assert isinstance(count, int)
-    size = shape[2].constant
-    site.require(
-        size is None or size % count == 0,
-        "heads don't divide the last axis",
-        want=f"a multiple of {count}",
-        got=f"{shape[2]} in {site.type(index)}",
-        input=index,
-        dim=shape[2],
-    )
+    site.multiple(shape[2], count, "heads don't divide the last axis", index)
     return shape[0], Dim.of(count), shape[1], shape[2] // count
-
-
-def _grouped(site: Site, many: Dim, few: Dim) -> None:
-    if many.constant is not None and few.constant:
-        site.require(
-            many.constant % few.constant == 0,
-            "heads of K don't divide those of Q",
-            want=f"a divisor of {many}",
-            got=few,
-            input=1,
-        )
-
-
-def _match(site: Site, index: int, *wanted: Dim) -> None:
-    """Hold an input that may be absent against its shape."""
-    if site.has(index) and site.want_rank(index, len(wanted)):
-        for axis, (want, got) in enumerate(zip(wanted, site.shape(index), strict=True)):
-            site.agree(want, got, f"sizes along axis {axis}", index)
 
 
 def _attention(site: Site) -> Sequence[Made]:
@@ -71,7 +46,7 @@ def _attention(site: Site) -> Sequence[Made]:
     )
     if q is None or k is None or v is None:
         return [None]
-    _grouped(site, q[1], k[1])
+    site.multiple(q[1], k[1], GROUPS, 1)
     site.agree(q[0], k[0], "sizes of the batch", 1)
     site.agree(q[3], k[3], "head sizes", 1)
     for axis, what in ((0, "sizes of the batch"), (1, "heads"), (2, "lengths of K and V")):
@@ -87,9 +62,9 @@ def _attention(site: Site) -> Sequence[Made]:
         got="both",
         input=6,
     )
-    _match(site, 4, k[0], k[1], past, k[3])
-    _match(site, 5, k[0], k[1], past, v[3])
-    _match(site, 6, q[0])
+    site.match(4, k[0], k[1], past, k[3])
+    site.match(5, k[0], k[1], past, v[3])
+    site.match(6, q[0])
     total = past + k[2]
     if site.has(3):
         for dim, want in zip(site.shape(3)[::-1][1:], (q[2], q[1], q[0]), strict=False):
@@ -101,14 +76,8 @@ def _attention(site: Site) -> Sequence[Made]:
                 input=3,
                 dim=dim,
             )
-        room = (total - site.shape(3)[-1]).sign if site.rank(3) else None
-        site.require(
-            None if room is None else room >= 0,
-            "the mask is longer than the keys",
-            want=f"at most {total}",
-            got=site.type(3),
-            input=3,
-        )
+        if site.rank(3):
+            site.fits(3, site.shape(3)[-1], total, "the mask is longer than the keys")
     flat = site.rank(0) == 3
     y = (q[0], q[2], q[1] * v[3]) if flat else (q[0], q[1], q[2], v[3])
     key, value = ((k[0], k[1], total, each) for each in (k[3], v[3]))
@@ -149,10 +118,10 @@ def _rotary(site: Site) -> Sequence[Made]:
     half = (Dim.of(part) if part else x[3]) // 2
     for index in (1, 2):
         if site.has(3):
-            _match(site, index, site.shape(index)[0] if site.rank(index) else Dim.of(0), half)
+            site.match(index, site.shape(index)[0] if site.rank(index) else Dim.of(0), half)
         else:
-            _match(site, index, x[0], x[2], half)
-    _match(site, 3, x[0], x[2])
+            site.match(index, x[0], x[2], half)
+    site.match(3, x[0], x[2])
     return [site.shape(0)]
 
 
@@ -174,10 +143,10 @@ def _linear(site: Site) -> Sequence[Made]:
         _heads(site, at, key) for at, key in enumerate(("q_num_heads", "kv_num_heads", "kv_num_heads"))
     )
     assert q and k and v
-    _grouped(site, q[1], k[1])
-    _match(site, 1, q[0], q[2], k[1] * q[3])
-    _match(site, 2, q[0], q[2], v[1] * v[3])
-    _match(site, 3, q[0], k[1], k[3], v[3])
+    site.multiple(q[1], k[1], GROUPS, 1)
+    site.match(1, q[0], q[2], k[1] * q[3])
+    site.match(2, q[0], q[2], v[1] * v[3])
+    site.match(3, q[0], k[1], k[3], v[3])
     for index, key in ((4, "gated"), (5, "delta")):
         needed = key in site.text("update_rule")
         site.require(
@@ -188,7 +157,7 @@ def _linear(site: Site) -> Sequence[Made]:
             input=index,
         )
         if site.has(index) and site.want_rank(index, 3):
-            _match(site, index, q[0], q[2], site.shape(index)[2])
+            site.match(index, q[0], q[2], site.shape(index)[2])
     state = site.dtype(3) if site.has(3) else site.dtype(0)
     return [(q[0], q[2], q[1] * v[3]), ValueType(state, (q[0], k[1], k[3], v[3]))]
 
@@ -210,9 +179,9 @@ def _causal(site: Site) -> Sequence[Made]:
     if not (site.want_rank(0, 3) & site.want_rank(1, 3)):
         return [None]
     (batch, channels, _), w = site.shape(0), site.shape(1)
-    _match(site, 1, channels, Dim.of(1), w[2])
-    _match(site, 2, channels)
-    _match(site, 3, batch, channels, w[2] - 1)
+    site.match(1, channels, Dim.of(1), w[2])
+    site.match(2, channels)
+    site.match(3, batch, channels, w[2] - 1)
     return [site.shape(0), (batch, channels, w[2] - 1)]
 
 
@@ -240,8 +209,8 @@ def _loss(site: Site) -> Sequence[Made]:
         return [None]
     x = site.shape(0)
     wanted = (x[0], *x[2:])
-    _match(site, 1, *wanted)
-    _match(site, 2, x[1])
+    site.match(1, *wanted)
+    site.match(2, x[1])
     found, classes = site.peek(1), x[1].constant
     if found is not None and classes is not None:
         numbers = found.astype(np.int64)

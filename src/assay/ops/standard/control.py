@@ -11,7 +11,6 @@ from assay.errors import SchedulingDeadlock
 from assay.graph.dim import Dim
 from assay.graph.graph import Graph, Literal, ValueType
 from assay.graph.text import quote
-from assay.ops.standard.move import single
 from assay.ops.standard.registry import define
 from assay.ops.standard.site import UNKNOWN, UNRANKED, Array, Made, Site
 from assay.tensor.dtype import BOOL, I64, OPTIONAL
@@ -109,10 +108,9 @@ def _collected(site: Site, made: Types, count: Dim, axes: Sequence[int] = ()) ->
             )
             found.append(kind)
             continue
-        axis, rank = axes[number] if axes else 0, len(kind.shape) + 1
-        if site.require(-rank <= axis < rank, "attribute scan_output_axes out of range",
-                        want=f"{-rank} to {rank - 1}, for {kind}", got=axis):  # fmt: skip
-            axis %= rank
+        rank = len(kind.shape) + 1
+        axis = site.axis(axes[number] if axes else 0, rank, "attribute scan_output_axes", kind)
+        if axis is not None:
             found.append(replace(kind, shape=(*kind.shape[:axis], count, *kind.shape[axis:])))
     return found
 
@@ -142,7 +140,7 @@ def _loop(site: Site) -> Sequence[Made]:
     carried = site.types[2:]
     for index in (0, 1):
         if site.has(index):
-            single(site, index)
+            site.single(index)
     what = "condition, carried, collected; and iteration, condition, carried for inputs"
     if not arity(site, len(carried) + 2, len(site.node.outputs) + 1, what):
         return []
@@ -239,15 +237,12 @@ def _scan(site: Site) -> Sequence[Made]:
         if not kind.ranked:
             rows.append(replace(kind, shape=UNRANKED))
             continue
-        rank = len(kind.shape)
-        want = f"{-rank} to {rank - 1}, for {kind}"
-        if not site.require(
-            -rank <= axis < rank, "attribute scan_input_axes out of range", want=want, got=axis
-        ):
+        place = site.axis(axis, len(kind.shape), "attribute scan_input_axes", kind)
+        if place is None:
             return []
-        count = kind.shape[axis]
+        count = kind.shape[place]
         trips = count if trips is None else site.agree(trips, count, "numbers of elements to scan", index)
-        rows.append(replace(kind, shape=tuple(dim for at, dim in enumerate(kind.shape) if at != axis % rank)))
+        rows.append(replace(kind, shape=tuple(dim for at, dim in enumerate(kind.shape) if at != place)))
     kinds, made = _settled(site, (), site.types[:states], rows)
     return [*kinds, *_collected(site, made, trips or site.unknown("trips"), into)]
 

@@ -29,17 +29,10 @@ ORDER = (
 EXACTNESS = Exactness("ulp", "C * 128 + 2", "one rounding for each term of the window and channel")
 
 
-def _ranks(site: Site) -> bool:
-    """Whether x has spatial axes, and w as many."""
-    rank = site.rank(0)
-    good = site.require(rank >= 3, "wrong rank", want="3 or more", got=f"{rank} in {site.type(0)}", input=0)
-    return good and site.want_rank(1, rank)
-
-
 def window_of(site: Site) -> Window | None:
     """The window of a convolution; its sizes are those of the weights."""
     x, w = site.shape(0), site.shape(1)
-    if not _ranks(site):
+    if not (site.want_rank(0, 3, -1) and site.want_rank(1, site.rank(0))):
         return None
     given = site.integers("kernel_shape")
     sizes = [dim.constant for dim in w[2:]]
@@ -65,12 +58,8 @@ def _conv(site: Site) -> Sequence[Made]:
     x, w, group = site.shape(0), site.shape(1), site.integer("group")
     hint = "the weights are [filters, channels / group, …]"
     site.agree(x[1], w[1] * group, "channels", 1, hint)
-    if w[0].constant is not None:
-        site.require(w[0].constant % group == 0, "filters that groups don't divide",
-        want=f"a multiple of {group}",
-                     got=w[0], input=1)  # fmt: skip
-    if site.has(2) and site.want_rank(2, 1):
-        site.agree(w[0], site.shape(2)[0], "filters and biases", 2)
+    site.multiple(w[0], group, "filters that groups don't divide", 1)
+    site.match(2, w[0], what="filters and biases")
     return [(x[0], w[0], *found.output)]
 
 
@@ -145,7 +134,7 @@ define(
 
 def _transposed_window(site: Site) -> Window | None:
     x, w = site.shape(0), site.shape(1)
-    if not _ranks(site):
+    if not (site.want_rank(0, 3, -1) and site.want_rank(1, site.rank(0))):
         return None
     dims = len(x) - 2
     given = lists(site, dims)
@@ -184,8 +173,7 @@ def _conv_transpose(site: Site) -> Sequence[Made]:
         return [None]
     x, w, group = site.shape(0), site.shape(1), site.integer("group")
     site.agree(x[1], w[0], "channels", 1, "the weights are [channels, filters / group, …]")
-    if site.has(2) and site.want_rank(2, 1):
-        site.agree(w[1] * group, site.shape(2)[0], "filters and biases", 2)
+    site.match(2, w[1] * group, what="filters and biases")
     return [(x[0], w[1] * group, *found.output)]
 
 

@@ -12,9 +12,9 @@ from assay.ops import chain
 from assay.ops.standard.cast import named
 from assay.ops.standard.definition import FLAG, Range, one_of
 from assay.ops.standard.emit import Emitter
-from assay.ops.standard.move import COPIED, at_least, copy, single
+from assay.ops.standard.move import COPIED, at_least, copy
 from assay.ops.standard.registry import define
-from assay.ops.standard.site import UNRANKED, Array, Made, Shape, Site
+from assay.ops.standard.site import Array, Made, Site
 from assay.tensor.dtype import BOOL, F32, I64
 from assay.tensor.narrow import inside, numpy_of, outside
 
@@ -41,10 +41,8 @@ def _constant_of_shape(site: Site) -> Sequence[Made]:
     wanted = site.dims(0)
     if wanted is None:
         count = site.shape(0)[0].constant if site.rank(0) == 1 else None
-        shape: Shape = UNRANKED if count is None else tuple(site.unknown(str(axis)) for axis in range(count))
-        return [ValueType(dtype, shape)]
-    for dim in wanted:
-        site.require((dim.constant or 0) >= 0, "negative size", want="0 or more", got=dim, input=0)
+        return [ValueType(dtype, site.open_shape(count))]
+    site.natural(0, wanted)
     return [ValueType(dtype, tuple(wanted))]
 
 
@@ -82,7 +80,7 @@ define(
 
 def _range(site: Site) -> Sequence[Made]:
     for index in range(3):
-        single(site, index)
+        site.single(index)
     known = [site.value(index) for index in range(3)]
     if site.problems or any(each is None for each in known):
         return [(site.unknown("count"),)]
@@ -128,7 +126,7 @@ define(
 
 def _one_hot(site: Site) -> Sequence[Made]:
     axis, shape, depth = site.integer("axis"), site.shape(0), site.value(1)
-    single(site, 1)
+    site.single(1)
     if site.want_rank(2, 1):
         site.agree(Dim.of(2), site.shape(2)[0], "values: off and on, and their number", 2)
     if site.problems:

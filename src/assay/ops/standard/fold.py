@@ -13,7 +13,7 @@ from assay.graph.dim import Dim
 from assay.ops.standard.definition import FLAG, NATURAL, POSITIVE, one_of
 from assay.ops.standard.emit import Emitter
 from assay.ops.standard.function import Function, Name, written
-from assay.ops.standard.move import COPIED, bounded, length, natural, open_shape, ordered
+from assay.ops.standard.move import COPIED, ordered
 from assay.ops.standard.registry import define
 from assay.ops.standard.site import Array, Made, Site
 
@@ -24,10 +24,7 @@ def _blocked(deeper: bool, site: Site) -> Sequence[Made]:
     (n, c, h, w), block = site.shape(0), site.integer("blocksize")
     whole = [(h, block, "rows"), (w, block, "columns")] if deeper else [(c, block**2, "channels")]
     for dim, by, what in whole:
-        good, got = dim.constant is None or dim.constant % by == 0, f"{dim} in {site.type(0)}"
-        site.require(
-            good, f"{what} aren't whole blocks", want=f"a multiple of {by}", got=got, input=0, dim=dim
-        )
+        site.multiple(dim, by, f"{what} aren't whole blocks", 0)
     return [(n, c * block**2, h // block, w // block) if deeper else (n, c // block**2, h * block, w * block)]
 
 
@@ -72,7 +69,7 @@ def _reverse(site: Site) -> Sequence[Made]:
         batch, time = site.integer("batch_axis"), site.integer("time_axis")
         site.require(batch != time, "batch_axis and time_axis are the same", want="0 and 1", got=batch)
         site.agree(site.shape(0)[batch], site.shape(1)[0], "sizes of the batch", 1)
-        bounded(site, 1, site.peek(1), 0, site.shape(0)[time].constant, "length")
+        site.bounded(1, site.peek(1), 0, site.shape(0)[time].constant, "length")
     return [site.shape(0)]
 
 
@@ -145,8 +142,7 @@ def _columns(site: Site) -> Sequence[Made]:
     rule = "an image smaller than a block"
     site.require(min(counts, default=1) > 0, rule, want="1 block or more", got=counts, input=1)
     site.agree(Dim.of(prod(counts)), total, "numbers of blocks, of the image and of the input,", 0)
-    whole, multiple = depth.constant is None or depth.constant % elements == 0, f"a multiple of {elements}"
-    site.require(whole, "channels aren't whole blocks", want=multiple, got=depth, input=0)
+    site.multiple(depth, elements, "channels aren't whole blocks", 0)
     return [(n, depth // elements, *map(Dim.of, image))]
 
 
@@ -175,12 +171,12 @@ define(
 
 
 def _grid(site: Site) -> Sequence[Made]:
-    size, count = site.dims(1), length(site, 1)
+    size, count = site.dims(1), site.length(1)
     if not site.want_rank(0, 3) or size is None:
-        return [None if site.problems else open_shape(site, count)]
+        return [None if site.problems else site.open_shape(count)]
     if not site.require(count in (4, 5), "number of sizes", want="4: N, C, H, W; or 5", got=count, input=1):
         return [None]
-    natural(site, 1, size)
+    site.natural(1, size)
     n, rows, columns = site.shape(0)
     site.agree(size[0], n, "sizes of the batch", 0)
     site.agree(Dim.of(len(size) - 2), rows, "rows of a matrix and axes of the image", 0)

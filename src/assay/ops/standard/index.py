@@ -13,7 +13,7 @@ from assay.kernels.sizes import GREATEST, LEAST, PRODUCT, SUM
 from assay.kernels.strides import KINDS, along, of_elements, of_tuples
 from assay.ops.standard.definition import AXIS, FLAG, NATURAL, one_of
 from assay.ops.standard.emit import Emitter
-from assay.ops.standard.move import bounded, copy, fits
+from assay.ops.standard.move import copy
 from assay.ops.standard.registry import define
 from assay.ops.standard.site import UNRANKED, Array, Made, Site, elements
 from assay.tensor.dtype import I64
@@ -29,7 +29,7 @@ REDUCTION = one_of("none", *REDUCED)
 def within(site: Site, index: int, numbers: Array | None, size: Dim, what: str = "index") -> None:
     """Hold known indices against the size that they are in."""
     if size.constant is not None:
-        bounded(site, index, numbers, -size.constant, size.constant - 1, what)
+        site.bounded(index, numbers, -size.constant, size.constant - 1, what)
 
 
 def _words(site: Site, wide: int, words: Sequence[int]) -> list[int]:
@@ -58,7 +58,7 @@ def _below(site: Site, index: int, axis: int) -> None:
     """Indices span at most the data's sizes along the other axes."""
     for at, (size, many) in enumerate(zip(site.shape(0), site.shape(index), strict=True)):
         if at != axis:
-            fits(site, index, many, size, f"more indices than data along axis {at}")
+            site.fits(index, many, size, f"more indices than data along axis {at}")
 
 
 def _tuples(site: Site, batch: int) -> int | None:
@@ -148,21 +148,17 @@ define(
 
 def _scatter_elements(site: Site) -> Sequence[Made]:
     axis, shape = site.integer("axis"), site.shape(0)
-    if site.want_rank(1, len(shape)) and site.want_rank(2, len(shape)):
+    if site.want_rank(1, len(shape)):
         within(site, 1, site.peek(1), shape[axis])
         _below(site, 1, axis)
-        for at, (many, given) in enumerate(zip(site.shape(1), site.shape(2), strict=True)):
-            site.agree(many, given, f"indices and updates along axis {at}", 2)
+        site.match(2, *site.shape(1), what="indices and updates")
     return [shape]
 
 
 def _scatter_nd(site: Site) -> Sequence[Made]:
     parts = _tuples(site, 0)
     if parts is not None:
-        wanted = (*site.shape(1)[:-1], *site.shape(0)[parts:])
-        if site.want_rank(2, len(wanted)):
-            for at, (size, given) in enumerate(zip(wanted, site.shape(2), strict=True)):
-                site.agree(size, given, f"sizes of updates along axis {at}", 2)
+        site.match(2, *site.shape(1)[:-1], *site.shape(0)[parts:], what="sizes of updates")
     return [site.shape(0)]
 
 
@@ -227,14 +223,12 @@ def _tensor_scatter(site: Site) -> Sequence[Made]:
     site.require(axis > 0, "attribute axis is the batch's", want=f"1 to {len(shape) - 1}", got=axis)
     if not site.want_rank(1, len(shape)):
         return [shape]
-    for at, (size, given) in enumerate(zip(shape, site.shape(1), strict=True)):
-        if at != axis:
-            site.agree(size, given, f"sizes along axis {at}", 1)
-    fits(site, 1, site.shape(1)[axis], shape[axis], "an update longer than the cache")
-    if site.has(2) and site.want_rank(2, 1):
-        site.agree(shape[0], site.shape(2)[0], "sizes of the batch", 2)
-        if site["mode"] == "linear":
-            bounded(site, 2, site.peek(2), 0, (shape[axis] - site.shape(1)[axis]).constant, "index")
+    many = site.shape(1)[axis]
+    site.match(1, *shape[:axis], many, *shape[axis + 1 :])
+    site.fits(1, many, shape[axis], "an update longer than the cache")
+    site.match(2, shape[0], what="sizes of the batch")
+    if site["mode"] == "linear":
+        site.bounded(2, site.peek(2), 0, (shape[axis] - many).constant, "index")
     return [shape]
 
 
@@ -268,7 +262,7 @@ def _compress(site: Site) -> Sequence[Made]:
     if not site.want_rank(1, 1):
         return [None]
     whole, many = elements(shape) if axis is None else shape[site.integer("axis")], site.shape(1)[0]
-    fits(site, 1, many, whole, "a condition longer than the axis")
+    site.fits(1, many, whole, "a condition longer than the axis")
     kept = site.unknown("kept") if condition is None else Dim.of(int(np.count_nonzero(condition)))
     if axis is None:
         return [(kept,)]

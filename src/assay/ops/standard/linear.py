@@ -40,9 +40,7 @@ def product_kind(dtype: DType) -> str:
 def _matmul(site: Site) -> Sequence[Made]:
     a, b = site.shape(0), site.shape(1)
     for index in (0, 1):
-        site.require(
-            site.rank(index) > 0, "wrong rank", want="1 or more", got=f"0 in {site.type(index)}", input=index
-        )
+        site.want_rank(index, 1, -1)
     if site.problems:
         return [None]
     left = a if len(a) > 1 else (*a[:0], *a)

@@ -14,7 +14,7 @@ from assay.ops.standard.definition import AXIS, POSITIVE
 from assay.ops.standard.emit import Emitter
 from assay.ops.standard.registry import define
 from assay.ops.standard.shape import axes_of
-from assay.ops.standard.site import UNRANKED, Array, Made, Shape, Site
+from assay.ops.standard.site import Array, Made, Site
 
 Strides = Sequence[chain.Extent]
 COPIED = (("elementwise.chain, which copies between two views", "always"),)
@@ -55,44 +55,6 @@ def ordered(site: Site, emitter: Emitter, shape: Sequence[int], order: Sequence[
     """The output is the first input, taken as of that shape, with its axes in another order."""
     steps = chain.strides(site.dtype(0).size, shape)
     pick(site, emitter, [shape[axis] for axis in order], [steps[axis] for axis in order])
-
-
-def length(site: Site, index: int) -> int | None:
-    """The elements of an input that is a list; its rank is held to 1."""
-    return site.shape(index)[0].constant if site.want_rank(index, 1) else None
-
-
-def single(site: Site, index: int) -> None:
-    """Hold an input to one number."""
-    one = site.rank(index) < 2 and not any(size.differs(1) for size in site.shape(index))
-    site.require(one, "not one number", want="[]", got=site.type(index), input=index)
-
-
-def natural(site: Site, index: int, dims: Sequence[Dim]) -> None:
-    """Hold the sizes in an input to 0 or more."""
-    for dim in dims:
-        site.require((dim.constant or 0) >= 0, "negative size", want="0 or more", got=dim, input=index)
-
-
-def fits(site: Site, index: int, many: Dim, most: Dim, rule: str) -> None:
-    """Hold a size of an input to at most another one."""
-    sign = (most - many).sign
-    good = None if sign is None else sign >= 0
-    site.require(good, rule, want=f"at most {most}", got=many, input=index, dim=many)
-
-
-def bounded(site: Site, index: int, numbers: Array | None, low: int, high: int | None, what: str) -> None:
-    """Hold the elements of an input, where they are known, to a range."""
-    if numbers is None or high is None or numbers.dtype == object:
-        return
-    found = numbers.astype(np.int64)
-    bad = found[(found < low) | (found > high)].tolist()
-    site.require(not bad, f"{what} out of range", want=f"{low} to {high}", got=bad[:4], input=index)
-
-
-def open_shape(site: Site, rank: int | None) -> Shape:
-    """A shape of that rank of which nothing else is known."""
-    return UNRANKED if rank is None else tuple(site.unknown(str(axis)) for axis in range(rank))
 
 
 # Transpose, Concat, Split
@@ -172,11 +134,11 @@ def _split(site: Site) -> Sequence[Made]:
     whole = shape[axis]
     want = f"{count}, the number of outputs"
     if site.has(1):
-        alone, found = site["num_outputs"] is None, length(site, 1)
+        alone, found = site["num_outputs"] is None, site.length(1)
         site.require(alone, "both split and num_outputs", want="one of them", got="both")
         site.require(found in (None, count), "sizes in split", want=want, got=found, input=1)
         sizes = site.dims(1) or [site.unknown(str(index)) for index in range(count)]
-        natural(site, 1, sizes)
+        site.natural(1, sizes)
         if site.peek(1) is not None:
             site.agree(whole, sum(sizes, Dim.of(0)), "size and sum of split", 1)
     else:
@@ -252,7 +214,7 @@ def span(size: Dim, start: Dim, end: Dim, step: int) -> tuple[Dim, Dim] | None:
 
 def _slice(site: Site) -> Sequence[Made]:
     shape, rank = list(site.shape(0)), site.rank(0)
-    counts = {index: length(site, index) for index in range(1, 5) if site.has(index)}
+    counts = {index: site.length(index) for index in range(1, 5) if site.has(index)}
     for index in counts:
         if not site.problems:
             site.agree(site.shape(1)[0], site.shape(index)[0], "numbers of starts and of the rest", index)
@@ -265,7 +227,7 @@ def _slice(site: Site) -> Sequence[Made]:
     axes = axes_of(site, 3, rank) if site.has(3) else list(range(count or 0))
     site.require(0 not in (steps or ()), "a step of 0", want="steps that aren't 0", got=steps, input=4)
     if site.problems or not known or axes is None:
-        return [None if site.problems else open_shape(site, rank)]
+        return [None if site.problems else site.open_shape(rank)]
     for at, axis in enumerate(axes):
         found = span(shape[axis], starts[at], ends[at], steps[at]) if starts and ends and steps else None
         shape[axis] = found[1] if found else site.unknown(str(axis))
@@ -316,10 +278,10 @@ define(
 
 
 def _expand(site: Site) -> Sequence[Made]:
-    count, wanted, shape = length(site, 1), site.dims(1), site.shape(0)
+    count, wanted, shape = site.length(1), site.dims(1), site.shape(0)
     if wanted is None:
-        return [open_shape(site, None if count is None else max(count, len(shape)))]
-    natural(site, 1, wanted)
+        return [site.open_shape(None if count is None else max(count, len(shape)))]
+    site.natural(1, wanted)
     return [site.broadcast(shape, tuple(wanted))]
 
 
@@ -343,14 +305,14 @@ define(
 
 
 def _tile(site: Site) -> Sequence[Made]:
-    shape, count = site.shape(0), length(site, 1)
+    shape, count = site.shape(0), site.length(1)
     want, rule = f"{len(shape)}, for {site.type(0)}", "numbers of repeats and of axes disagree"
     if site.problems or not site.require(count in (None, len(shape)), rule, want=want, got=count, input=1):
         return [None]
     repeats = site.dims(1)
     if repeats is None:
-        return [open_shape(site, len(shape))]
-    natural(site, 1, repeats)
+        return [site.open_shape(len(shape))]
+    site.natural(1, repeats)
     return [tuple(dim * each for dim, each in zip(shape, repeats, strict=True))]
 
 

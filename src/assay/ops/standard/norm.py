@@ -32,8 +32,7 @@ def _channels(site: Site, *which: int) -> Dim:
     """Hold vectors against the channels of the first input."""
     channels = site.shape(0)[1] if site.rank(0) > 1 else Dim.of(1)
     for index in which:
-        if site.has(index) and site.want_rank(index, 1):
-            site.agree(channels, site.shape(index)[0], "channels", index)
+        site.match(index, channels, what="channels")
     return channels
 
 
@@ -229,12 +228,8 @@ define(
 def _grouped(site: Site) -> Sequence[Made]:
     if not site.want_rank(0, 3 if site.definition.name == "InstanceNormalization" else 2, -1):
         return [None]
-    channels = _channels(site, 1, 2).constant
     groups = site.integer("num_groups") if "num_groups" in site.attributes else 1
-    if channels is not None:
-        site.require(channels % groups == 0, "groups don't divide the channels",
-        want=f"a multiple of {groups}",
-                     got=channels, input=0)  # fmt: skip
+    site.multiple(_channels(site, 1, 2), groups, "groups don't divide the channels", 0)
     return [site.shape(0)]
 
 

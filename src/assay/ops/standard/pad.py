@@ -10,16 +10,16 @@ from assay.graph.dim import least
 from assay.ops import chain
 from assay.ops.standard.definition import AXIS, one_of
 from assay.ops.standard.emit import Emitter
-from assay.ops.standard.move import COPIED, copy, length, natural, open_shape, single
+from assay.ops.standard.move import COPIED, copy
 from assay.ops.standard.registry import define
 from assay.ops.standard.shape import axes_of
 from assay.ops.standard.site import Array, Made, Site
 
 
 def _pad(site: Site) -> Sequence[Made]:
-    shape, rank, count = list(site.shape(0)), site.rank(0), length(site, 1)
+    shape, rank, count = list(site.shape(0)), site.rank(0), site.length(1)
     if site.has(3):
-        axes, number = axes_of(site, 3, rank), length(site, 3)
+        axes, number = axes_of(site, 3, rank), site.length(3)
     else:
         axes, number = list(range(rank)), rank
     good = None if count is None or number is None else count == 2 * number
@@ -27,9 +27,9 @@ def _pad(site: Site) -> Sequence[Made]:
     widths = site.dims(1)
     site.require(good, "number of pads", want=want, got=count, input=1)
     if site.problems or widths is None or axes is None:
-        return [None if site.problems else open_shape(site, rank)]
+        return [None if site.problems else site.open_shape(rank)]
     if site.has(2):
-        single(site, 2)
+        site.single(2)
     for at, axis in enumerate(axes):
         before, behind, size = widths[at], widths[at + len(axes)], shape[axis]
         left = least(before, 0) + size + least(behind, 0)
@@ -130,13 +130,13 @@ define(
 
 
 def _crop(site: Site) -> Sequence[Made]:
-    shape, axes, count = list(site.shape(0)), site.integers("axes"), length(site, 1)
+    shape, axes, count = list(site.shape(0)), site.integers("axes"), site.length(1)
     axes = tuple(range(len(shape))) if axes is None else axes
     site.require(len(set(axes)) == len(axes), "an axis given twice", want="each once", got=list(axes))
     good = None if count is None else count == len(axes)
     site.require(good, "numbers of sizes and of axes disagree", want=str(len(axes)), got=count, input=1)
     wanted = site.dims(1)
-    natural(site, 1, wanted or ())
+    site.natural(1, wanted or ())
     for at, axis in enumerate(axes if not site.problems else ()):
         shape[axis] = wanted[at] if wanted else site.unknown(str(axis))
     return [tuple(shape)]

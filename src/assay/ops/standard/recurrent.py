@@ -35,31 +35,24 @@ def _rule(site: Site) -> Sequence[Made]:
     steps, batch, inputs = site.shape(0)
     if layout:
         steps, batch = batch, steps
-    directions = 2 if site.text("direction") == "bidirectional" else 1
+    directions = Dim.of(2 if site.text("direction") == "bidirectional" else 1)
     hidden = site.shape(2)[2]
     given = site["hidden_size"]
     if isinstance(given, int):
         hidden = site.agree(Dim.of(given), hidden, "hidden_size and R", 2)
+    last = (batch, directions, hidden) if layout else (directions, batch, hidden)
     wanted = {
-        1: (Dim.of(directions), hidden * gates, inputs), 2: (Dim.of(directions), hidden * gates, hidden),
-        3: (Dim.of(directions), hidden * (2 * gates)), 4: (batch,),
-        5: (batch, Dim.of(directions), hidden) if layout else (Dim.of(directions), batch, hidden),
-        6: (batch, Dim.of(directions), hidden) if layout else (Dim.of(directions), batch, hidden),
-        7: (Dim.of(directions), hidden * 3),
+        1: (directions, hidden * gates, inputs), 2: (directions, hidden * gates, hidden),
+        3: (directions, hidden * (2 * gates)), 4: (batch,), 5: last, 6: last, 7: (directions, hidden * 3),
     }  # fmt: skip
     for index, shape in wanted.items():
-        if site.has(index) and site.want_rank(index, len(shape)):
-            for axis, (want, got) in enumerate(zip(shape, site.shape(index), strict=True)):
-                site.agree(want, got, f"axis {axis}", index, f"[{', '.join(map(str, shape))}] is wanted")
+        site.match(index, *shape, hint=f"[{', '.join(map(str, shape))}] is wanted")
     names = site.attributes["activations"]
-    count = len(DEFAULTS[op]) * directions
+    count = len(DEFAULTS[op]) * int(str(directions))
     if isinstance(names, tuple):
         rule, text = "attribute activations: wrong number", f"{count} or more"
         site.require(len(names) >= count, rule, want=text, got=len(names))
-    whole = (
-        (batch, steps, Dim.of(directions), hidden) if layout else (steps, Dim.of(directions), batch, hidden)
-    )
-    last = (batch, Dim.of(directions), hidden) if layout else (Dim.of(directions), batch, hidden)
+    whole = (batch, steps, directions, hidden) if layout else (steps, *last)
     return [whole, last, last][: len(site.node.outputs)]
 
 

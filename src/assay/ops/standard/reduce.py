@@ -19,7 +19,7 @@ from assay.ops.standard.emit import Emitter
 from assay.ops.standard.function import Function, Name, written
 from assay.ops.standard.registry import define
 from assay.ops.standard.shape import axes_of
-from assay.ops.standard.site import UNRANKED, Made, Numbers, Shape, Site
+from assay.ops.standard.site import Made, Numbers, Shape, Site
 from assay.tensor.dtype import F32, F64, I64, DType
 from assay.tensor.narrow import numpy_of
 
@@ -44,8 +44,7 @@ def kept(shape: Shape, axes: Sequence[int], keep: bool) -> Shape:
 def _reduce(site: Site) -> Sequence[Made]:
     axes = reduced_axes(site)
     if axes is None:
-        keep = bool(site["keepdims"])
-        return [tuple(site.unknown(str(axis)) for axis in range(site.rank(0))) if keep else UNRANKED]
+        return [site.open_shape(site.rank(0) if site["keepdims"] else None)]
     return [kept(site.shape(0), axes, bool(site["keepdims"]))]
 
 

@@ -75,14 +75,7 @@ def _top(site: Site) -> Sequence[Made]:
     many = found[0] if found and len(found) == 1 else site.unknown("k")
     if many.constant is not None and many.constant < 0:
         site.refuse("negative k", want="0 or more", got=many, input=1)
-    sign = (shape[axis] - many).sign if found else None
-    site.require(
-        None if sign is None else sign >= 0,
-        "more than there are",
-        want=f"at most {shape[axis]}",
-        got=many,
-        input=1,
-    )
+    site.fits(1, many, shape[axis], "more than there are")
     shape[axis] = many
     return [tuple(shape), ValueType(I64, tuple(shape))]
 

@@ -185,14 +185,8 @@ def _deformed(site: Site) -> Sequence[Made]:
     if given is None:
         return [None]
     site.agree(x[1], w[1] * group, "channels", 1, "the weights are [filters, channels / group, …]")
-    for dim, by, what in ((w[0], group, "filters"), (x[1], parts, "channels")):
-        site.require(
-            None if dim.constant is None else dim.constant % by == 0,
-            f"groups don't divide the {what}",
-            want=f"a multiple of {by}",
-            got=dim,
-            dim=dim,
-        )
+    site.multiple(w[0], group, "groups don't divide the filters", 1)
+    site.multiple(x[1], parts, "groups don't divide the channels", 0)
     size = site.integers("kernel_shape") or tuple(dim.constant or 0 for dim in w[2:])
     taps, output = prod(w[2:], start=Dim.of(1)), []
     for axis, dim in enumerate(x[2:]):
@@ -205,11 +199,8 @@ def _deformed(site: Site) -> Sequence[Made]:
         )
         output.append((room - 1) // given["strides"][axis] + 1)
     for index, many in ((2, taps * dims * parts), (4, taps * parts)):
-        if site.has(index) and site.want_rank(index, len(x)):
-            for at, (want, got) in enumerate(zip((x[0], many, *output), site.shape(index), strict=True)):
-                site.agree(want, got, f"sizes along axis {at}", index)
-    if site.has(3) and site.want_rank(3, 1):
-        site.agree(w[0], site.shape(3)[0], "filters and biases", 3)
+        site.match(index, x[0], many, *output)
+    site.match(3, w[0], what="filters and biases")
     return [(x[0], w[0], *offset[2:])]
 
 

@@ -12,7 +12,6 @@ from assay.graph.graph import ValueType
 from assay.ops.standard.cast import named
 from assay.ops.standard.control import Run, arity, common, differ
 from assay.ops.standard.definition import FLAG, Range
-from assay.ops.standard.move import natural, single
 from assay.ops.standard.registry import define
 from assay.ops.standard.site import UNRANKED, Array, Made, Shape, Site
 from assay.tensor.dtype import F32, I64, OPTIONAL, SEQUENCE
@@ -66,7 +65,7 @@ define(
 
 def _position(site: Site, index: int) -> None:
     if site.has(index):
-        single(site, index)
+        site.single(index)
 
 
 def _at(site: Site) -> Sequence[Made]:
@@ -160,7 +159,7 @@ def _split(site: Site) -> Sequence[Made]:
     if site.has(1):
         site.want_rank(1, 0, 1)
     if sizes is not None:
-        natural(site, 1, [Dim.of(size) for size in sizes])
+        site.natural(1, [Dim.of(size) for size in sizes])
         if site.rank(1):
             site.agree(shape[axis], Dim.of(sum(sizes)), "size and sum of split", 1)
         else:
@@ -191,14 +190,12 @@ define(
 
 
 def _concat(site: Site) -> Sequence[Made]:
-    element, axis, new = _element(site), site.integer("axis"), bool(site["new_axis"])
+    element, new = _element(site), bool(site["new_axis"])
     if not element.ranked:
         return [element]
-    rank = len(element.shape) + new
-    want = f"{-rank} to {rank - 1}"
-    if not site.require(-rank <= axis < rank, "attribute axis out of range", want=want, got=axis):
+    at = site.axis(site.integer("axis"), len(element.shape) + new, "attribute axis")
+    if at is None:
         return [None]
-    at = axis % rank
     shape: Shape = (*element.shape[:at], site.unknown("joined"), *element.shape[at + (not new) :])
     return [replace(element, shape=shape)]
 

@@ -61,7 +61,7 @@ def _reshape(site: Site) -> Sequence[Made]:
             (count or 0) <= RANK, "too many axes", want=f"at most {RANK}", got=count, input=1
         ):
             return [None]
-        return [UNRANKED if count is None else tuple(site.unknown(str(axis)) for axis in range(count))]
+        return [site.open_shape(count)]
     shape: list[Dim] = []
     free: list[int] = []
     for axis, dim in enumerate(wanted):
@@ -160,7 +160,7 @@ def _unsqueeze(site: Site) -> Sequence[Made]:
         return [UNRANKED]
     axes = axes_of(site, 1, len(shape) + count)
     if axes is None:
-        return [UNRANKED if site.problems else tuple(site.unknown(str(n)) for n in range(len(shape) + count))]
+        return [UNRANKED if site.problems else site.open_shape(len(shape) + count)]
     for axis in sorted(axes):
         shape.insert(axis, Dim.of(1))
     return [tuple(shape)]

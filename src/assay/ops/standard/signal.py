@@ -79,7 +79,7 @@ def _dft(site: Site) -> Sequence[Made]:
     _parts(site, wanted, "1 for real numbers, 2 for complex ones")
     plan = _plan(site)
     if plan is None:
-        return [None if site.problems else tuple(site.unknown(str(axis)) for axis in range(len(shape)))]
+        return [None if site.problems else site.open_shape(len(shape))]
     axis, length = plan
     shape[axis] = length // 2 + 1 if half and not inverse else length
     shape[-1] = Dim.of(1 if half and inverse else 2)
@@ -176,14 +176,7 @@ def _stft(site: Site) -> Sequence[Made]:
     if found is None:
         return [(batch, site.unknown("frames"), site.unknown("bins"), Dim.of(2))]
     step, length = found
-    room = (whole - length).sign
-    site.require(
-        None if room is None else room >= 0,
-        "a frame longer than the signal",
-        want=f"at most {whole}",
-        got=length,
-        input=0,
-    )
+    site.fits(0, length, whole, "a frame longer than the signal")
     return [(batch, (whole - length) // step + 1, length // 2 + 1 if site["onesided"] else length, Dim.of(2))]
 
 

@@ -137,11 +137,17 @@ class Site:
         assert sizes is not None
         return sizes
 
+    def made_type(self, index: int = 0) -> ValueType:
+        """An output's type, once it is inferred."""
+        kind = self.outputs[index]
+        assert kind is not None
+        return kind
+
     def out(self, index: int = 0) -> tuple[int, ...]:
         """An output's shape in a specialised graph."""
-        kind = self.outputs[index]
-        assert kind is not None and kind.sizes is not None
-        return kind.sizes
+        sizes = self.made_type(index).sizes
+        assert sizes is not None
+        return sizes
 
     def peek(self, index: int) -> Array | None:
         """An input's value where it is known."""
@@ -227,6 +233,56 @@ class Site:
         if left.constant is not None or right.constant is not None:
             return left if left.constant is not None else right
         return left if str(left) <= str(right) else right
+
+    def length(self, index: int) -> int | None:
+        """The elements of an input that is a list; its rank is held to 1."""
+        return self.shape(index)[0].constant if self.want_rank(index, 1) else None
+
+    def single(self, index: int) -> None:
+        """Hold an input to one number."""
+        one = self.rank(index) < 2 and not any(size.differs(1) for size in self.shape(index))
+        self.require(one, "not one number", want="[]", got=self.type(index), input=index)
+
+    def match(self, index: int, *wanted: Dim, what: str = "sizes", hint: str = "") -> None:
+        """Hold an input that may be absent against its shape."""
+        if self.has(index) and self.want_rank(index, len(wanted)):
+            for axis, (want, got) in enumerate(zip(wanted, self.shape(index), strict=True)):
+                self.agree(want, got, f"{what} along axis {axis}", index, hint)
+
+    def natural(self, index: int, dims: Sequence[Dim]) -> None:
+        """Hold the sizes in an input to 0 or more."""
+        for dim in dims:
+            self.require((dim.constant or 0) >= 0, "negative size", want="0 or more", got=dim, input=index)
+
+    def fits(self, index: int, many: Dim, most: Dim, rule: str) -> None:
+        """Hold a size of an input to at most another one."""
+        sign = (most - many).sign
+        good = None if sign is None else sign >= 0
+        self.require(good, rule, want=f"at most {most}", got=many, input=index, dim=many)
+
+    def multiple(self, dim: Dim, of: Dim | int, rule: str, input: int = -1) -> None:
+        """Hold a size to a multiple of another one."""
+        whole, part = dim.constant, Dim.of(of).constant
+        good = whole is None or not part or whole % part == 0
+        self.require(good, rule, want=f"a multiple of {of}", got=dim, input=input, dim=dim)
+
+    def bounded(self, index: int, numbers: Array | None, low: int, high: int | None, what: str) -> None:
+        """Hold the elements of an input, where they are known, to a range."""
+        if numbers is None or high is None or numbers.dtype == object:
+            return
+        found = numbers.astype(np.int64)
+        bad = found[(found < low) | (found > high)].tolist()
+        self.require(not bad, f"{what} out of range", want=f"{low} to {high}", got=bad[:4], input=index)
+
+    def axis(self, axis: int, rank: int, what: str, of: object = "", input: int = -1) -> int | None:
+        """An axis counted from 0 on; None, and a violation, where there is none such."""
+        want, good = f"{-rank} to {rank - 1}{of and f', for {of}'}", -rank <= axis < rank
+        self.require(good, f"{what} out of range", want=want, got=axis, input=input)
+        return axis % rank if good else None
+
+    def open_shape(self, rank: int | None) -> Shape:
+        """A shape of that rank of which nothing else is known."""
+        return UNRANKED if rank is None else tuple(self.unknown(str(axis)) for axis in range(rank))
 
     def unknown(self, label: str) -> Dim:
         """A size that only data decides."""

@@ -9,7 +9,6 @@ import numpy as np
 
 from assay.graph.dim import Dim
 from assay.ops.standard.definition import FLAG, NATURAL, POSITIVE, one_of
-from assay.ops.standard.move import natural
 from assay.ops.standard.pointwise import stretched
 from assay.ops.standard.registry import define
 from assay.ops.standard.site import Array, Made, Site
@@ -111,7 +110,7 @@ def _grams(site: Site) -> Sequence[Made]:
     site.require(short, "attribute ngram_counts too short", want=f"{high} or more", got=len(counts))
     good = weights is None or (isinstance(weights, tuple) and len(weights) == len(indexes))
     site.require(good, "numbers of weights and of n-grams disagree", want=len(indexes), got=weights)
-    natural(site, -1, [Dim.of(int(each)) for each in indexes])  # type: ignore[arg-type]
+    site.natural(-1, [Dim.of(int(each)) for each in indexes])  # type: ignore[arg-type]
     width = Dim.of(max((int(each) for each in indexes), default=-1) + 1)  # type: ignore[arg-type]
     return [(*site.shape(0)[:-1], width)] if site.want_rank(0, 1, 2) else [None]
 

@@ -11,7 +11,6 @@ from assay.ops.operator import Exactness
 from assay.ops.standard.control import differ
 from assay.ops.standard.definition import one_of
 from assay.ops.standard.function import Function, Name, written
-from assay.ops.standard.move import single
 from assay.ops.standard.registry import define
 from assay.ops.standard.schema import numbered
 from assay.ops.standard.site import Made, Site
@@ -29,15 +28,13 @@ def _trained(states: int, site: Site) -> Sequence[Made]:
     if not site.require(good, "numbers of inputs and outputs", want=want, got=got):
         return []
     for index in (0, 1):
-        single(site, index)
+        site.single(index)
     kinds = [site.type(2 + index) for index in range(values)]
     for index in range(2 + values, len(site.types)):
         kind = kinds[(index - 2) % values]
         other = site.dtype(index)
         site.require(other == kind.dtype, "types differ", want=f"{kind.dtype}", got=other, input=index)
-        if site.want_rank(index, len(kind.shape)):
-            for axis, (size, given) in enumerate(zip(kind.shape, site.shape(index), strict=True)):
-                site.agree(size, given, f"sizes along axis {axis}", index)
+        site.match(index, *kind.shape)
     return kinds * (states + 1)
 
 
@@ -87,11 +84,7 @@ def _attention(site: Site) -> Sequence[Made]:
         (2, shared, shared2, "heads of keys"),
     ):  # fmt: skip
         site.agree(left, right, f"sizes of {what}", index)
-    if heads.constant and shared.constant:
-        good = heads.constant % shared.constant == 0
-        site.require(
-            good, "heads aren't whole groups", want=f"a multiple of {shared}", got=heads, input=0, dim=heads
-        )
+    site.multiple(heads, shared, "heads aren't whole groups", 0)
     dtype = _precision(site.dtype(0), site["softmax_precision"])
     site.require(dtype is not None, "attribute softmax_precision: no type of floats", want="1, 10, 11 or 16",
                  got=site["softmax_precision"])  # fmt: skip
