@@ -71,9 +71,7 @@ def _narrowed(array: Array, target: np.dtype[np.generic], name: str, saturate: i
 
 def _cast_link(site: Site) -> list[chain.Link]:
     (found,) = one("cast", site)
-    made = site.outputs[0]
-    assert made
-    loose = not site["saturate"] and made.dtype.name.startswith("float8")
+    loose = not site["saturate"] and site.made_type().dtype.name.startswith("float8")
     return [replace(found, function=f"{found.function}_unsaturated") if loose else found]
 
 

@@ -14,7 +14,7 @@ from assay.kernels.sizes import REDUCE_SCRATCH
 from assay.kernels.strides import reduction
 from assay.ops import chain
 from assay.ops.operator import Address
-from assay.ops.standard.emit import Emitter, bits_of
+from assay.ops.standard.emit import Emitter, bits_of, wide
 from assay.ops.standard.site import Site
 from assay.tensor.dtype import DType
 
@@ -47,16 +47,15 @@ class Composer:
         self.site = site
         self.emitter = emitter
 
-    def input(self, index: int) -> Value:
-        """An input; halves as float32, small integers as int64."""
-        address, dtype = self.emitter.widened(index)
-        return Value(address.name, ValueType(dtype, self.site.shape(index)))
+    def input(self, index: int, dtype: DType | None = None) -> Value:
+        """An input in that type; by default halves as float32, small integers as int64."""
+        dtype = dtype or wide(self.site.dtype(index))
+        return Value(self.emitter.input(index, dtype).name, ValueType(dtype, self.site.shape(index)))
 
     def output(self, dtype: DType, index: int = 0) -> Value:
         """Where an output is written in such a type; it is cast to its own at the end."""
-        kind = self.site.outputs[index]
-        assert kind is not None
-        return Value(self.emitter.narrowed(dtype, index).name, ValueType(dtype, kind.shape))
+        shape = self.site.made_type(index).shape
+        return Value(self.emitter.narrowed(dtype, index).name, ValueType(dtype, shape))
 
     def new(self, dtype: DType, *sizes: int) -> Value:
         """A temporary."""

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import prod
 
 from assay.graph.dim import Dim
-from assay.graph.graph import ValueType
 from assay.kernels.conv_sizes import Convolution, Spatial, convolution, scratch, transposed
 from assay.kernels.conv_sizes import Window as WindowCall
 from assay.kernels.conv_sizes import window as window_call
 from assay.ops.operator import Exactness
 from assay.ops.standard.definition import POSITIVE
-from assay.ops.standard.emit import Emitter
-from assay.ops.standard.linear import product_kind, wide
+from assay.ops.standard.emit import Emitter, whole
+from assay.ops.standard.linear import product_kind
 from assay.ops.standard.registry import define
 from assay.ops.standard.site import Made, Site
 from assay.ops.standard.windows import RANGES, Window, lists, window
-from assay.tensor.dtype import BF16, F16, F32
+from assay.tensor.dtype import F32
 
 ORDER = (
     "Each output element is one chain of fma over blocks of 16 channels, then the window, then the "
@@ -69,14 +67,10 @@ def _open(site: Site) -> list[Dim]:
 
 def emit(site: Site, emitter: Emitter, calls: Sequence[Convolution], filters: int) -> None:
     """Convolutions that write parts of one output."""
-    dtype, out = site.dtype(0), site.outputs[0]
-    assert out is not None
-    kind = product_kind(dtype)
+    kind = product_kind(site.dtype(0))
     size = 8 if kind == "float64" else 4
-    halves = dtype in (F16, BF16)
-    x, w = wide(site, emitter, 0), wide(site, emitter, 1)
-    bias = wide(site, emitter, 2) if site.has(2) else None
-    y = emitter.temporary(replace(out, dtype=F32).nbytes({})) if halves else emitter.output()
+    x, w, y = emitter.floats(0), emitter.floats(1), emitter.narrowed(whole(site.dtype(0)))
+    bias = emitter.floats(2) if site.has(2) else None
     arranged = emitter.temporary(size * max((each.end for each in calls), default=0))
     for each in calls:
         emitter.call(f"conv.arrange{8 * size}", [w, arranged, *each.arranged], reads=[w], writes=[arranged])
@@ -84,8 +78,6 @@ def emit(site: Site, emitter: Emitter, calls: Sequence[Convolution], filters: in
     for each in calls:
         words = [x, arranged, bias or 0, y, "scratch", *each.words]
         emitter.call(f"conv.{kind}", words, reads=reads, writes=[y], scratch=scratch(filters, size))
-    if halves:
-        emitter.cast(y.name, ValueType(F32, out.shape), dtype, emitter.output().name)
 
 
 def _thin(space: Spatial) -> Spatial:
@@ -108,15 +100,11 @@ def _lower_conv(site: Site, emitter: Emitter) -> None:
 
 def _depthwise(site: Site, emitter: Emitter, call: WindowCall) -> None:
     """A window over each channel by itself."""
-    halves, out = site.dtype(0) is not F32, site.outputs[0]
-    assert out is not None
-    given = [wide(site, emitter, index) for index in range(len(site.types)) if site.has(index)]
+    given = [emitter.floats(index) for index in range(len(site.types)) if site.has(index)]
     bias = given[2] if len(given) > 2 else 0
-    y = emitter.temporary(replace(out, dtype=F32).nbytes({})) if halves else emitter.output()
+    y = emitter.narrowed(F32)
     words = [given[0], given[1], bias, y, "scratch", *call.words]
     emitter.call("window.depthwise", words, reads=given, writes=[y], scratch=call.scratch)
-    if halves:
-        emitter.cast(y.name, ValueType(F32, out.shape), site.dtype(0), emitter.output().name)
 
 
 define(

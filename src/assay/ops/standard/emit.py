@@ -47,8 +47,10 @@ class Emitter:
         """Constants of this node's own."""
         self._narrowed: list[tuple[str, ValueType, DType, str]] = []
 
-    def input(self, index: int) -> Address:
-        return Address(self._site.node.inputs[index])
+    def input(self, index: int, dtype: DType | None = None) -> Address:
+        """An input, in another element type where one is said."""
+        name, kind = self._site.node.inputs[index], self._site.type(index)
+        return Address(name) if dtype is None or dtype == kind.dtype else self.cast(name, kind, dtype)
 
     def output(self, index: int = 0) -> Address:
         return Address(self._site.node.outputs[index])
@@ -57,16 +59,16 @@ class Emitter:
         """An input in an element type that kernels on single elements know: halves as float32, small integers
         and bool as int64, exactly.
         """
-        kind = self._site.type(index)
-        dtype = wide(kind.dtype)
-        if dtype == kind.dtype:
-            return self.input(index), dtype
-        return self.cast(self._site.node.inputs[index], kind, dtype), dtype
+        dtype = wide(self._site.dtype(index))
+        return self.input(index, dtype), dtype
+
+    def floats(self, index: int) -> Address:
+        """An input of a matrix product."""
+        return self.input(index, whole(self._site.dtype(index)))
 
     def narrowed(self, dtype: DType, index: int = 0) -> Address:
         """Where an output is to be written in such a type; `finish` casts it to its own."""
-        kind = self._site.outputs[index]
-        assert kind is not None
+        kind = self._site.made_type(index)
         if dtype == kind.dtype:
             return self.output(index)
         made = ValueType(dtype, kind.shape)
@@ -138,10 +140,14 @@ class Emitter:
         self.calls.append(Call(kernel, words, sources, targets, scratch, once))
 
 
+def whole(dtype: DType) -> DType:
+    """The element type of a matrix product's kernels: halves go by way of float32."""
+    return F32 if dtype in (F16, BF16) else dtype
+
+
 def wide(dtype: DType) -> DType:
     """The element type of kernels on single elements that holds another's numbers."""
-    if dtype in (F16, BF16):
-        return F32
+    dtype = whole(dtype)
     return dtype if dtype in (F32, F64, I64, U64) else I64
 
 

@@ -21,18 +21,11 @@ from assay.tensor.narrow import inside, numpy_of, outside
 
 def constant(site: Site, emitter: Emitter, value: Array) -> None:
     """The output is this value, or this element again and again."""
-    made, shape = kind_of(site), site.out()
+    made, shape = site.made_type(), site.out()
     size, source = made.dtype.size, emitter.table(inside(np.ascontiguousarray(value), made.dtype))
     steps = chain.strides(size, shape)
     whole = [0] * len(shape) if value.ndim < len(shape) else steps
     copy(emitter, size, shape, (source, whole, 0), (emitter.output(), steps, 0))
-
-
-def kind_of(site: Site) -> ValueType:
-    """The type of the output."""
-    made = site.outputs[0]
-    assert made is not None
-    return made
 
 
 def _constant_of_shape(site: Site) -> Sequence[Made]:
@@ -69,7 +62,7 @@ def _eye(site: Site) -> Sequence[Made]:
 def _lower_eye(site: Site, emitter: Emitter) -> None:
     rows, columns = site.out()
     numbers = np.eye(rows, columns, site.integer("k"))
-    constant(site, emitter, numbers.astype(numpy_of(kind_of(site).dtype)))
+    constant(site, emitter, numbers.astype(numpy_of(site.made_type().dtype)))
 
 
 define(
@@ -147,10 +140,8 @@ def _run_one_hot(indices: Array, depth: Array, values: Array, *, axis: int) -> A
 
 
 def _lower_one_hot(site: Site, emitter: Emitter) -> None:
-    made, axis, size = kind_of(site), site.integer("axis"), site.dtype(2).size
-    shape, (name, kind) = site.out(), (site.node.inputs[0], site.type(0))
-    if kind.dtype != I64:
-        name = emitter.cast(name, kind, I64).name
+    made, axis, size = site.made_type(), site.integer("axis"), site.dtype(2).size
+    shape, name, kind = site.out(), emitter.input(0, I64).name, site.type(0)
     places = ValueType(I64, (*kind.shape[:axis], Dim.of(1), *kind.shape[axis:]))
     numbers = ValueType.of(I64, shape[axis], *[1] * (len(shape) - axis - 1))
     bools, found, reads = ValueType(BOOL, made.shape), emitter.output().name, [(name, places)]
@@ -199,7 +190,7 @@ def _run_triangle(input: Array, k: Array | None = None, *, upper: int) -> Array:
 
 
 def _lower_triangle(site: Site, emitter: Emitter) -> None:
-    found, kind, made = site.ints(1) if site.has(1) else [0], site.type(0), kind_of(site)
+    found, kind, made = site.ints(1) if site.has(1) else [0], site.type(0), site.made_type()
     assert found
     kept, zero = _kept(site.sizes(0), found[0], site.integer("upper")), np.zeros((), kind.dtype.numpy)
     reads = [

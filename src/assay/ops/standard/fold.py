@@ -192,8 +192,8 @@ def _middles(size: int, corners: bool) -> Array:
 
 
 def _affine(f: Function) -> Sequence[Name] | None:
-    site, kind = f.site, f.site.outputs[0]
-    if kind is None or kind.sizes is None:
+    site, kind = f.site, f.site.made_type()
+    if kind.sizes is None:
         return None
     _, *space, rank = kind.sizes
     places = np.meshgrid(*(_middles(size, bool(site["align_corners"])) for size in space), indexing="ij")

@@ -20,7 +20,6 @@ from assay.ops.standard.registry import define
 from assay.ops.standard.schema import ML
 from assay.ops.standard.site import Array, Made, Site
 from assay.tensor.dtype import F32, I64, MAP, SEQUENCE, STRING, DType
-from assay.tensor.narrow import numpy_of
 
 TRANSFORM = one_of("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 KERNEL = one_of("LINEAR", "POLY", "RBF", "SIGMOID")
@@ -226,9 +225,8 @@ def _dictionary(site: Site) -> Sequence[Made]:
 
 
 def _run_dictionary(X: dict[object, object], *, site: Site, **given: object) -> Array:
-    words, made = next(value for value in given.values() if value is not None), site.outputs[0]
-    assert isinstance(words, tuple) and made
-    kind = numpy_of(made.dtype)
+    words, kind = next(value for value in given.values() if value is not None), site.made_type().dtype.numpy
+    assert isinstance(words, tuple)
     return np.array([[X.get(word, "" if kind.kind == "O" else 0) for word in words]], kind)
 
 

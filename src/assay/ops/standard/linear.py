@@ -14,7 +14,7 @@ from assay.kernels.panels import EDGE, packed_bytes
 from assay.ops import chain
 from assay.ops.operator import Address, Exactness
 from assay.ops.standard.definition import FLAG
-from assay.ops.standard.emit import Emitter, bits_of
+from assay.ops.standard.emit import Emitter, bits_of, whole
 from assay.ops.standard.registry import define
 from assay.ops.standard.site import Made, Numbers, Site
 from assay.tensor.dtype import BF16, F16, F32, DType
@@ -49,14 +49,6 @@ def _matmul(site: Site) -> Sequence[Made]:
     site.agree(a[-1], inner, "inner dimensions", 1, "the last axis of A is summed with the last but one of B")
     batch = site.broadcast(a[:-2], b[:-2])
     return [(*batch, *rows, *columns)]
-
-
-def wide(site: Site, emitter: Emitter, index: int) -> Address:
-    """An input as kernels of float32 take it: halves are cast."""
-    kind = site.type(index)
-    if kind.dtype in (F16, BF16):
-        return emitter.cast(site.node.inputs[index], kind, F32)
-    return emitter.input(index)
 
 
 def product(
@@ -94,9 +86,8 @@ def _stride(sizes: Sequence[int], axis: int) -> int:
 
 def _lower_matmul(site: Site, emitter: Emitter) -> None:
     a, b = site.sizes(0), site.sizes(1)
-    dtype = site.dtype(0)
-    halves = dtype in (F16, BF16)
-    x, w = wide(site, emitter, 0), wide(site, emitter, 1)
+    dtype = whole(site.dtype(0))
+    x, w, y = emitter.floats(0), emitter.floats(1), emitter.narrowed(dtype)
     k, m, n = a[-1], a[-2] if len(a) > 1 else 1, b[-1] if len(b) > 1 else 1
     lead = np.broadcast_shapes(a[:-2], b[:-2])
     batch = [
@@ -105,12 +96,7 @@ def _lower_matmul(site: Site, emitter: Emitter) -> None:
     ]
     if len(b) <= 2 and all(size == 1 or stride for size, stride, _ in batch):
         m, batch = m * prod(lead), []
-    out = site.outputs[0]
-    assert out is not None
-    y = emitter.temporary(4 * prod(site.out())) if halves else emitter.output()
     product(emitter, dtype, x, w, y, (m, k, n), (k, n, 1), batch, emitter.constant(1))
-    if halves:
-        emitter.cast(y.name, ValueType(F32, out.shape), dtype, emitter.output().name)
 
 
 define(
@@ -152,11 +138,10 @@ def _gemm_reference(
 
 
 def _lower_gemm(site: Site, emitter: Emitter) -> None:
-    dtype, out = site.dtype(0), site.outputs[0]
-    assert out is not None
+    dtype, out = site.dtype(0), site.made_type()
     (m, n), a = site.out(), site.sizes(0)
     k = a[0] if site["transA"] else a[1]
-    x = wide(site, emitter, 0)
+    x = emitter.floats(0)
     size = 8 if product_kind(dtype).endswith("64") else 4
     if site["transA"]:
         turned = emitter.temporary(size * m * k)
@@ -166,13 +151,13 @@ def _lower_gemm(site: Site, emitter: Emitter) -> None:
         x = turned
     alpha, beta = site.number("alpha"), site.number("beta")
     added = site.has(2) and beta != 0
-    halves = dtype in (F16, BF16)
-    wide_type = ValueType(F32 if halves else dtype, out.shape)
-    whole = alpha == 1 and not added and not halves
-    y = emitter.output() if whole else emitter.temporary(size * m * n)
+    wide_type = ValueType(whole(dtype), out.shape)
+    halves = wide_type != out
+    direct = alpha == 1 and not added and not halves
+    y = emitter.output() if direct else emitter.temporary(size * m * n)
     strides_b = (1, k) if site["transB"] else (n, 1)
-    product(emitter, dtype, x, wide(site, emitter, 1), y, (m, k, n), (k, *strides_b), (), emitter.constant(1))
-    if whole:
+    product(emitter, dtype, x, emitter.floats(1), y, (m, k, n), (k, *strides_b), (), emitter.constant(1))
+    if direct:
         return
     links: list[chain.Link] = []
     last = y.name
@@ -186,7 +171,7 @@ def _lower_gemm(site: Site, emitter: Emitter) -> None:
     if alpha != 1:
         last = link("mul", [(last, wide_type)], [alpha])
     if added:
-        third = wide(site, emitter, 2).name
+        third = emitter.floats(2).name
         kind = ValueType(wide_type.dtype, site.shape(2))
         if beta != 1:
             scaled = emitter.temporary(kind.nbytes({}))

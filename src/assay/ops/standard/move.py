@@ -290,9 +290,7 @@ def _expanded(input: Array, shape: Array) -> Array:
 
 
 def _lower_expand(site: Site, emitter: Emitter) -> None:
-    name, kind, made = site.node.inputs[0], site.type(0), site.outputs[0]
-    assert made
-    spread = chain.broadcast(name, kind, made.shape)
+    spread = chain.broadcast(site.node.inputs[0], site.type(0), site.made_type().shape)
     axes = spread.view.axes if spread.view else ((prod(site.out()), spread.size),)
     pick(site, emitter, [int(n) for n, _ in axes], [step for _, step in axes])  # type: ignore[arg-type]
 

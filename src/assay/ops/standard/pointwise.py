@@ -42,8 +42,7 @@ def links(site: Site, *steps: tuple[str, Sequence[Operand | float]]) -> Links:
     """Operations one after the other: each a block function's stem, and what it takes behind the result of
     the one before; the first takes the node's first input.
     """
-    made = site.outputs[0]
-    assert made is not None
+    made = site.made_type()
     found: list[chain.Link] = []
     name, kind = site.node.inputs[0], site.type(0)
     for number, (stem, others) in enumerate(steps, start=1):
@@ -255,8 +254,7 @@ def _pow(site: Site) -> Links:
     """In X's type, unless Y has more to say: by way of a type that holds both."""
     x, y = site.dtype(0), site.dtype(1)
     common = x if y.kind != "float" or (y in (x, F16, BF16) and x.kind == "float") else _wider(x, y)
-    made, output = site.outputs[0], site.node.outputs[0]
-    assert made is not None
+    made, output = site.made_type(), site.node.outputs[0]
     whole, found, read = ValueType(common, made.shape), list[chain.Link](), list[Operand]()
     for letter, (name, kind) in zip("xy", operands(site), strict=True):
         if kind.dtype != common:

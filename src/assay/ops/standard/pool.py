@@ -66,11 +66,7 @@ def _kernel(name: str, x: Value) -> str:
 
 def _float(composer: Composer) -> Value:
     """The input as float32, which holds small integers too, or as float64 if it is that."""
-    kind = composer.site.type(0)
-    if kind.dtype in (F32, F64):
-        return composer.input(0)
-    address = composer.emitter.cast(composer.site.node.inputs[0], kind, F32)
-    return Value(address.name, ValueType(F32, kind.shape))
+    return composer.input(0, F64 if composer.site.dtype(0) == F64 else F32)
 
 
 def _lower_max(site: Site, emitter: Emitter) -> None:

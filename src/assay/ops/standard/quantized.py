@@ -121,8 +121,7 @@ def saturated(f: Function, x: Name, zero: Name, dtype: DType, saturate: int = 1)
 
 
 def _quantise(f: Function) -> Sequence[Name]:
-    site, made = f.site, f.site.outputs[0]
-    assert made
+    site, made = f.site, f.site.made_type()
     precision = named(site, "precision", site.dtype(1) if site.dtype(1).kind == "float" else F32)
     scale = _spread(f, f.cast(f.input(1), precision), 1)
     zero = _spread(f, f.cast(f.input(2), F32), 2) if site.has(2) else ""
@@ -132,8 +131,7 @@ def _quantise(f: Function) -> Sequence[Name]:
 
 
 def _dequantise(f: Function) -> Sequence[Name]:
-    site, made = f.site, f.site.outputs[0]
-    assert made
+    site, made = f.site, f.site.made_type()
     x = f.cast(f.input(0), F32)
     if site.has(2):
         x = f("Sub", x, _spread(f, f.cast(f.input(2), F32), 2))

@@ -62,8 +62,7 @@ def _kind(site: Site) -> Sequence[Made]:
 def _uniform(
     *inputs: Array, site: Site, low: float, high: float, seed: float | None, **more: AttributeValue
 ) -> Array:
-    made = site.outputs[0]
-    assert made
+    made = site.made_type()
     sizes = inputs[0].shape if inputs else made.sizes or ()
     key = secrets.randbits(64) if seed is None else struct.unpack("<Q", struct.pack("<d", seed))[0]
     node = int.from_bytes(hashlib.sha256(site.node.outputs[0].encode()).digest()[:4], "little")
@@ -81,16 +80,14 @@ def _draw(f: Function, shape: Sequence[int], dtype: int) -> Name:
 
 
 def _normal(f: Function) -> Sequence[Name]:
-    made = f.site.outputs[0]
-    assert made and made.sizes is not None
-    both = _draw(f, (2, *made.sizes), number_of(F64))
+    both = _draw(f, (2, *f.site.out()), number_of(F64))
     first, second = (f("Gather", both, f.number(which), axis=0) for which in (0, 1))
     number = [
         f.number(each, F64) for each in (1, -2, 2 * np.pi, f.site.number("scale"), f.site.number("mean"))
     ]
     size = f("Sqrt", f("Mul", f("Log", f("Sub", number[0], first)), number[1]))
     normal = f("Mul", size, f("Cos", f("Mul", second, number[2])))
-    return [f.cast(f("Add", f("Mul", normal, number[3]), number[4]), made.dtype)]
+    return [f.cast(f("Add", f("Mul", normal, number[3]), number[4]), f.site.made_type().dtype)]
 
 
 for _like in ("", "Like"):
@@ -111,10 +108,9 @@ def _bernoulli(site: Site) -> Sequence[Made]:
 
 
 def _toss(f: Function) -> Sequence[Name]:
-    made, dtype = f.site.outputs[0], F64 if f.site.dtype(0) == F64 else F32
-    assert made
+    dtype = F64 if f.site.dtype(0) == F64 else F32
     drawn = _draw(f, f.site.sizes(0), number_of(dtype))
-    return [f.cast(f("Less", drawn, f.cast(f.input(0), dtype)), made.dtype)]
+    return [f.cast(f("Less", drawn, f.cast(f.input(0), dtype)), f.site.made_type().dtype)]
 
 
 define(
@@ -132,15 +128,14 @@ def _classes(site: Site) -> Sequence[Made]:
 
 
 def _choose(f: Function) -> Sequence[Name]:
-    (batch, classes), many, made = f.site.sizes(0), f.site.integer("sample_size"), f.site.outputs[0]
-    assert made
+    (batch, classes), many = f.site.sizes(0), f.site.integer("sample_size")
     x, last = f.cast(f.input(0), F64), f.number([1])
     weights = f("Exp", f("Sub", x, f("ReduceMax", x, last)))
     sums = f("CumSum", weights, f.number(1))
     drawn = f("Mul", _draw(f, (batch, many), number_of(F64)), f.slice(sums, 1, classes - 1, classes))
     below = f("LessOrEqual", f.reshape(sums, batch, 1, classes), f.reshape(drawn, batch, many, 1))
     found = f("ReduceSum", f.cast(below, I64), f.number([2]), keepdims=0)
-    return [f.cast(f("Min", found, f.number(classes - 1)), made.dtype)]
+    return [f.cast(f("Min", found, f.number(classes - 1)), f.site.made_type().dtype)]
 
 
 define(

@@ -13,7 +13,7 @@ from assay.graph.dim import Dim
 from assay.graph.graph import ValueType
 from assay.kernels.strides import KINDS
 from assay.ops.operator import BITWISE, Exactness
-from assay.ops.standard.compose import Composer, Value
+from assay.ops.standard.compose import Composer
 from assay.ops.standard.definition import AXIS, FLAG
 from assay.ops.standard.emit import Emitter
 from assay.ops.standard.function import Function, Name, written
@@ -63,11 +63,9 @@ def neutral(name: str, dtype: DType) -> float | int:
 
 def _lower(name: str, site: Site, emitter: Emitter) -> None:
     composer = Composer(site, emitter)
-    x, axes = composer.input(0), reduced_axes(site)
+    rooted = name == "l2" and site.dtype(0).kind != "float"
+    x, axes = composer.input(0, F64 if rooted else None), reduced_axes(site)
     assert axes is not None
-    if name == "l2" and x.kind.dtype.kind != "float":
-        kind = ValueType(F64, x.kind.shape)
-        x = Value(emitter.cast(x.name, x.kind, F64).name, kind)
     y = composer.output(x.kind.dtype)
     start = neutral(name, site.dtype(0))
     if name == "log_sum_exp":

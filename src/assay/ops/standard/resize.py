@@ -16,7 +16,7 @@ from assay.ops.standard.definition import FLAG, one_of
 from assay.ops.standard.emit import Emitter
 from assay.ops.standard.registry import define
 from assay.ops.standard.site import Made, Site
-from assay.tensor.dtype import F32, I64
+from assay.tensor.dtype import F32, F64
 
 MODES = (
     "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
@@ -109,11 +109,8 @@ def _lower(site: Site, emitter: Emitter) -> None:
     )  # fmt: skip
     crop = filters.coordinate_transformation_mode == "tf_crop_and_resize"
     nearest = filters.mode == "nearest" and not crop
-    own = site.dtype(0)
-    address, dtype = (emitter.input(0), own) if nearest else emitter.widened(0)
-    if dtype is I64 and not nearest:
-        dtype = F32
-        address = emitter.cast(site.node.inputs[0], site.type(0), F32)
+    dtype = site.dtype(0) if nearest or site.dtype(0) == F64 else F32
+    address = emitter.input(0, dtype)
     work = [
         place for place, axis in enumerate(axes) if sizes[axis] != out[axis] or scales[place] != 1 or crop
     ]

@@ -243,9 +243,8 @@ def _numpy_mel(*numbers: Array, site: Site, output_datatype: int) -> Array:
     )
     rise = (k >= left) * (k - left) / np.maximum(peak - left, 1)
     fall = (k < right) * (right - k) / np.maximum(right - peak, 1)
-    made = site.outputs[0]
-    assert made
-    return np.where(k == peak, 1, np.where(k < peak, rise, fall)).astype(numpy_of(made.dtype))
+    kind = numpy_of(site.made_type().dtype)
+    return np.where(k == peak, 1, np.where(k < peak, rise, fall)).astype(kind)
 
 
 define(
