@@ -247,7 +247,7 @@ class Site:
         """Hold an input that may be absent against its shape."""
         if self.has(index) and self.want_rank(index, len(wanted)):
             for axis, (want, got) in enumerate(zip(wanted, self.shape(index), strict=True)):
-                self.agree(want, got, f"{what} along axis {axis}", index, hint)
+                self.agree(want, got, f"{what} along axis {axis}" if wanted[1:] else what, index, hint)
 
     def natural(self, index: int, dims: Sequence[Dim]) -> None:
         """Hold the sizes in an input to 0 or more."""
