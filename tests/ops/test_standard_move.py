@@ -61,6 +61,10 @@ def inferred(proto: onnx.ModelProto) -> list[str]:
         ("Pad", [(0,)], {1: [1, 0]}, {"mode": "edge"}, "nothing along axis 0 to pad with"),
         ("DepthToSpace", [(1, 6, 2, 2)], {}, {"blocksize": 2}, "channels aren't whole blocks"),
         ("Gather", [(4, 3)], {1: [4]}, {}, "index out of range"),
+        ("Multinomial", [(2, 2)], {}, {"dtype": 1}, "attribute dtype: type not admitted"),
+        ("HannWindow", [], {0: 4}, {"output_datatype": 8}, "attribute output_datatype: type not admitted"),
+        ("MaxUnpool", [(1, 1, 1, 2)], {1: [[[[0, 1]]]]}, {"kernel_shape": [1, 2], "strides": [2]},
+         "attribute strides: wrong length"),
         ("GatherND", [(4, 3)], {1: [[0, 3]]}, {}, "index of axis 1 out of range"),
         ("GatherND", [(4, 3)], {1: [[0, 0, 0]]}, {}, "indices say another number of axes"),
         ("ScatterND", [(4, 3), (2, 2)], {1: [[0], [1]]}, {}, "sizes of updates along axis 1 disagree"),
@@ -111,6 +115,15 @@ def test_slices_are_the_standards(size: int, start: int, end: int, step: int) ->
     if step < 0 and start < -size and size and end < -size:
         places = range(1)
     np.testing.assert_array_equal(Model(from_proto(proto), 1).run({"x0": x})["y0"], x[list(places)])
+
+
+@pytest.mark.parametrize("dtype", [np.uint64, np.int64, np.uint8])
+def test_integers_are_resized_by_way_of_float32(dtype: type[np.generic]) -> None:
+    halved = {1: np.zeros(0, np.float32), 2: np.ones(1, np.float32) / 2}
+    proto = model("Resize", [(4,)], halved, mode="linear")
+    proto.graph.input[0].type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    found = Model(from_proto(proto), 1).run({"x0": np.array([2, 4, 6, 9], dtype)})["y0"]
+    np.testing.assert_array_equal(found, np.array([3, 7], dtype))
 
 
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])

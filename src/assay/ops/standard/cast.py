@@ -14,28 +14,31 @@ from assay.ops.standard.definition import FLAG, one_of
 from assay.ops.standard.pointwise import one
 from assay.ops.standard.registry import define
 from assay.ops.standard.schema import numbered, spelled
-from assay.ops.standard.site import UNRANKED, Array, Made, Site
-from assay.tensor.dtype import DType
+from assay.ops.standard.site import Array, Made, Site
+from assay.tensor.dtype import F32, DType
 from assay.tensor.narrow import numpy_of, outside
 
 FEW = {"int4": 4, "float4e": 4, "int2": 2, "float6e": 6}
 """Bits of the types that take more in memory."""
 
 
-def named(site: Site, key: str, of: DType | None = None) -> ValueType | None:
-    """The type that an attribute names, with the first input's shape; of a sequence where `of` is that."""
-    dtype, admitted = numbered(site.integer(key)), site.definition.schema.outputs[0].types
-    kind = ValueType(dtype, UNRANKED if of else site.shape(0)) if dtype else None
+def named(site: Site, key: str, otherwise: DType | None = None, of: DType | None = None) -> DType:
+    """The output's element type, whose number is an attribute; another one by default. `of`: a sequence, of
+    whose elements it is.
+    """
+    schema, number = site.definition.schema, site[key]
+    default = schema.attributes[key].default
+    found = otherwise if otherwise and not number and number == default else numbered(site.integer(key))
+    kind = found and ValueType(found, ())
     kind = ValueType(of, (), kind) if of and kind else kind
-    if kind is None or spelled(kind) not in admitted:
-        want, got = "the number of a type of the output", dtype or site[key]
+    if kind is None or spelled(kind) not in schema.outputs[0].types:
+        want, got = "the number of a type of the output", found or number
         site.refuse(f"attribute {key}: type not admitted", want=want, got=got)
-        return None
-    return kind
+    return found or F32
 
 
 def _cast(site: Site) -> Sequence[Made]:
-    return [named(site, "to")]
+    return [ValueType(named(site, "to"), site.shape(0))]
 
 
 def _run_cast(input: Array, *, to: int, saturate: int, round_mode: str) -> Array:
@@ -91,12 +94,10 @@ define(
 
 
 def _bit_cast(site: Site) -> Sequence[Made]:
-    kind = named(site, "to")
-    if kind:
-        bits = _bits(site.dtype(0))
-        site.require(bits == _bits(kind.dtype), "attribute to: types differ in size",
-                     want=f"a type of {bits} bits, as {site.dtype(0)} has", got=kind.dtype)  # fmt: skip
-    return [kind]
+    dtype, bits = named(site, "to"), _bits(site.dtype(0))
+    site.require(bits == _bits(dtype), "attribute to: types differ in size",
+                 want=f"a type of {bits} bits, as {site.dtype(0)} has", got=dtype)  # fmt: skip
+    return [ValueType(dtype, site.shape(0))]
 
 
 def _run_bit_cast(input: Array, *, to: int) -> Array:

@@ -56,7 +56,7 @@ define("ConstantOfShape", _constant_of_shape, formula="output[i] = value", shape
 
 def _eye(site: Site) -> Sequence[Made]:
     site.want_rank(0, 2)
-    return [site.type(0) if site["dtype"] is None else named(site, "dtype")]
+    return [ValueType(named(site, "dtype", site.dtype(0)), site.shape(0))]
 
 
 def _lower_eye(site: Site, emitter: Emitter) -> None:

@@ -14,9 +14,10 @@ from assay.ops.operator import BITWISE, Exactness
 from assay.ops.standard.compose import Composer, Value
 from assay.ops.standard.definition import FLAG, POSITIVE
 from assay.ops.standard.emit import Emitter
+from assay.ops.standard.reduce import per_channel
 from assay.ops.standard.registry import define
 from assay.ops.standard.site import Made, Numbers, Site
-from assay.ops.standard.windows import RANGES, Window, window
+from assay.ops.standard.windows import RANGES, Window, lists, window
 from assay.tensor.dtype import F32, F64, I64
 
 SUMS = Exactness("ulp", "W + 2", "one rounding for each tap of the window, in order, and a division")
@@ -148,12 +149,6 @@ define(
 )  # fmt: skip
 
 
-def _global(site: Site) -> Sequence[Made]:
-    if not site.want_rank(0, 2, -1):
-        return [None]
-    return [(*site.shape(0)[:2], *[Dim.of(1)] * (site.rank(0) - 2))]
-
-
 def _lower_global(site: Site, emitter: Emitter) -> None:
     composer, p = Composer(site, emitter), site.integer("p")
     x = composer.input(0)
@@ -163,7 +158,7 @@ def _lower_global(site: Site, emitter: Emitter) -> None:
 
 
 define(
-    "GlobalLpPool", _global, summary="The p-norm of each channel.",
+    "GlobalLpPool", per_channel, summary="The p-norm of each channel.",
     formula="Y[n, c] = (Σ |X[n, c, …]|^p)^(1/p)",
     shapes="[N, C, 1, …]", ranges={"p": POSITIVE}, lower=_lower_global, exactness=SUMS,
     kernels=(("reduce.<type> and elementwise.chain", "always"),),
@@ -177,10 +172,9 @@ def _unpool(site: Site) -> Sequence[Made]:
         len(size) == dims, "window of another rank", want=f"{dims}", got=len(size)
     ):
         return [None]
-    if not site.want_rank(1, site.rank(0)):
+    if lists(site, dims) is None:
         return [None]
-    for axis in range(site.rank(0)):
-        site.agree(site.shape(0)[axis], site.shape(1)[axis], "X and I", 1)
+    site.match(1, *site.shape(0), what="X and I")
     if site.has(2):
         wanted = site.dims(2)
         return [tuple(wanted) if wanted else None]
@@ -204,13 +198,11 @@ def _numpy_unpool(
 def _unpooled(site: Site, sizes: Sequence[int]) -> list[int]:
     """Sizes before a pool made these."""
     dims = len(sizes) - 2
-    window, steps = site.integers("kernel_shape") or (), site.integers("strides") or (1,) * dims
-    around = site.integers("pads") or (0,) * (2 * dims)
-    spatial = [
-        (size - 1) * steps[axis] + window[axis] - around[axis] - around[axis + dims]
-        for axis, size in enumerate(sizes[2:])
-    ]
-    return [*sizes[:2], *spatial]
+    given, window = lists(site, dims), site.integers("kernel_shape")
+    assert given and window
+    ends = zip(given["pads"][:dims], given["pads"][dims:], strict=True)
+    axes = zip(sizes[2:], given["strides"], window, ends, strict=True)
+    return [*sizes[:2], *((size - 1) * step + wide - sum(around) for size, step, wide, around in axes)]
 
 
 define(

@@ -10,10 +10,11 @@ import numpy as np
 from assay.graph.dim import Dim
 from assay.graph.graph import ValueType
 from assay.ops.standard import conv, linear
+from assay.ops.standard.cast import named
 from assay.ops.standard.definition import FLAG, NATURAL, POSITIVE
 from assay.ops.standard.function import Function, Name, written
 from assay.ops.standard.registry import define
-from assay.ops.standard.schema import numbered, spelled
+from assay.ops.standard.schema import numbered
 from assay.ops.standard.site import Made, Site
 from assay.ops.standard.windows import RANGES
 from assay.tensor.dtype import F32, F64, I32, U8, DType
@@ -27,15 +28,6 @@ def bounds(dtype: DType) -> tuple[float, float]:
     bits = INTEGERS[dtype.name]
     low = -(2 ** (bits - 1)) if dtype.name.startswith("int") else 0
     return low, low + 2**bits - 1
-
-
-def named(site: Site, key: str, otherwise: DType) -> DType:
-    """The element type whose number an attribute is; 0 stands for another."""
-    number = site.integer(key)
-    found = numbered(number) if number else otherwise
-    if found is None:
-        site.refuse(f"attribute {key}: no element type", want="a number of a type of ONNX", got=number)
-    return found or otherwise
 
 
 # QuantizeLinear, DequantizeLinear
@@ -64,7 +56,9 @@ def _scaled(site: Site) -> Sequence[Made]:
         made = named(site, "output_dtype", site.dtype(2) if site.has(2) else U8)
         zero = site.dtype(2) if site.has(2) else made
         site.require(made == zero, "attribute output_dtype: not y_zero_point's", want=zero, got=made)
-        named(site, "precision", F32)
+        number = site.integer("precision")
+        known = not number or numbered(number) is not None
+        site.require(known, "attribute precision: no element type", want="a type of ONNX", got=number)
     else:
         made = named(site, "output_dtype", site.dtype(1))
         zeros = site.peek(2)
@@ -72,15 +66,7 @@ def _scaled(site: Site) -> Sequence[Made]:
             site.require(
                 not np.any(zeros.astype(np.float32)), "zero point that isn't 0", want="0", got=zeros, input=2
             )
-    kind = ValueType(made, shape)
-    admitted = site.definition.schema.outputs[0].types
-    site.require(
-        spelled(kind) in admitted,
-        "attribute output_dtype: type not admitted",
-        want="a type of the output",
-        got=made,
-    )
-    return [kind]
+    return [ValueType(made, shape)]
 
 
 def _blocked(site: Site, axis: int, block: int) -> None:
@@ -122,7 +108,8 @@ def saturated(f: Function, x: Name, zero: Name, dtype: DType, saturate: int = 1)
 
 def _quantise(f: Function) -> Sequence[Name]:
     site, made = f.site, f.site.made_type()
-    precision = named(site, "precision", site.dtype(1) if site.dtype(1).kind == "float" else F32)
+    own = site.dtype(1) if site.dtype(1).kind == "float" else F32
+    precision = numbered(site.integer("precision")) or own
     scale = _spread(f, f.cast(f.input(1), precision), 1)
     zero = _spread(f, f.cast(f.input(2), F32), 2) if site.has(2) else ""
     quotient = f("Div", f.cast(f.input(0), precision), scale)

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from assay.graph.dim import Dim
 from assay.graph.graph import AttributeValue, ValueType
+from assay.ops.standard.cast import named
 from assay.ops.standard.definition import POSITIVE
 from assay.ops.standard.function import Function, Name, number_of, written
-from assay.ops.standard.quantized import named
 from assay.ops.standard.registry import define
 from assay.ops.standard.site import Array, Made, Site
 from assay.tensor.dtype import BOOL, F32, F64, I64
@@ -54,9 +54,7 @@ def _kind(site: Site) -> Sequence[Made]:
     whole = site.shape(0) if site.types else tuple(map(Dim.of, shape or ()))
     for size in shape or ():
         site.require(size >= 0, "attribute shape: negative size", want="0 or more", got=size)
-    dtype = named(site, "dtype", F32) if site["dtype"] is not None else site.dtype(0)
-    site.require(dtype.name in DIGITS, "no type of random numbers", want=", ".join(DIGITS), got=dtype)
-    return [ValueType(dtype, whole)]
+    return [ValueType(named(site, "dtype", site.dtype(0) if site.types else F32), whole)]
 
 
 def _uniform(
@@ -104,7 +102,7 @@ for _like in ("", "Like"):
 
 
 def _bernoulli(site: Site) -> Sequence[Made]:
-    return [ValueType(site.dtype(0) if site["dtype"] is None else named(site, "dtype", F32), site.shape(0))]
+    return [ValueType(named(site, "dtype", site.dtype(0)), site.shape(0))]
 
 
 def _toss(f: Function) -> Sequence[Name]:

@@ -17,6 +17,7 @@ from assay.ops.standard.compose import Composer
 from assay.ops.standard.definition import AXIS, FLAG
 from assay.ops.standard.emit import Emitter
 from assay.ops.standard.function import Function, Name, written
+from assay.ops.standard.pointwise import same
 from assay.ops.standard.registry import define
 from assay.ops.standard.shape import axes_of
 from assay.ops.standard.site import Made, Numbers, Shape, Site
@@ -193,10 +194,6 @@ def _softmax_lower(log: bool, site: Site, emitter: Emitter) -> None:
         composer.map("div", powers, sums, to=y)
 
 
-def _softmax(site: Site) -> Sequence[Made]:
-    return [site.shape(0)]
-
-
 def _numpy_softmax(log: bool, input: Numbers, axis: int) -> Numbers:
     x = input.astype(np.float64)
     d = x - np.max(x, axis, keepdims=True, initial=-np.inf)
@@ -212,7 +209,7 @@ def _hardmax(input: Numbers, axis: int) -> Numbers:
 
 
 define(
-    "Softmax", _softmax, summary="Exponentials along an axis over their sum.",
+    "Softmax", same, summary="Exponentials along an axis over their sum.",
     formula="output = e^(input − m) / Σ e^(input − m) along axis, m the greatest of them",
     shapes="The input's.", ranges={"axis": AXIS}, reference=partial(_numpy_softmax, False),
     lower=partial(_softmax_lower, False), numerics=("The greatest element is taken away first.", ORDER),
@@ -223,7 +220,7 @@ define(
     ),
 )  # fmt: skip
 define(
-    "LogSoftmax", _softmax, summary="The logarithm of Softmax.",
+    "LogSoftmax", same, summary="The logarithm of Softmax.",
     formula="output = input − m − ln Σ e^(input − m) along axis, m the greatest of them",
     shapes="The input's.", ranges={"axis": AXIS}, reference=partial(_numpy_softmax, True),
     lower=partial(_softmax_lower, True), numerics=("The greatest element is taken away first.", ORDER),
@@ -241,7 +238,7 @@ def _first_greatest(f: Function) -> Sequence[Name]:
 
 
 define(
-    "Hardmax", _softmax, summary="1 at the first greatest element along an axis, 0 elsewhere.",
+    "Hardmax", same, summary="1 at the first greatest element along an axis, 0 elsewhere.",
     formula="output[i] = (i = argmax input)", shapes="The input's.", ranges={"axis": AXIS},
     reference=_hardmax, function=written(_first_greatest), kernels=(("order.arg and elementwise.chain",
     "always"),),
@@ -249,7 +246,8 @@ define(
 )  # fmt: skip
 
 
-def _global(site: Site) -> Sequence[Made]:
+def per_channel(site: Site) -> Sequence[Made]:
+    """The first input's batch and channels, with 1 in place of the other axes."""
     if not site.want_rank(0, 2, -1):
         return [None]
     return [(*site.shape(0)[:2], *[Dim.of(1)] * (site.rank(0) - 2))]
@@ -264,7 +262,7 @@ def _lower_global(name: str, site: Site, emitter: Emitter) -> None:
 
 for _op, _name in (("GlobalAveragePool", "mean"), ("GlobalMaxPool", "max")):
     define(
-        _op, _global, summary=f"The {_name} of each channel.", formula=f"Y[n, c] = {_name} of X[n, c, …]",
+        _op, per_channel, summary=f"The {_name} of each channel.", formula=f"Y[n, c] = {_name} of X[n, c, …]",
         shapes="[N, C, 1, …]", lower=partial(_lower_global, _name),
         reference=lambda X, name=_name: _numpy(name, X, np.arange(2, X.ndim), 1, 0),
         exactness=SUMS if _name == "mean" else BITWISE, numerics=(ORDER,),

@@ -51,9 +51,7 @@ define(
 
 
 def _empty(site: Site) -> Sequence[Made]:
-    if site["dtype"] is None:
-        return [_of(ValueType(F32, UNRANKED))]
-    return [named(site, "dtype", SEQUENCE)]
+    return [_of(ValueType(named(site, "dtype", F32, SEQUENCE), UNRANKED))]
 
 
 define(

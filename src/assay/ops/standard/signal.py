@@ -9,10 +9,10 @@ import numpy as np
 from assay.graph.dim import Dim
 from assay.graph.graph import ValueType
 from assay.ops.operator import Exactness
+from assay.ops.standard.cast import named
 from assay.ops.standard.definition import FLAG
 from assay.ops.standard.function import Function, Name, written
 from assay.ops.standard.linear import ORDER
-from assay.ops.standard.quantized import named
 from assay.ops.standard.registry import define
 from assay.ops.standard.site import Array, Made, Numbers, Site
 from assay.tensor.dtype import F32, F64
