@@ -6,11 +6,10 @@ from functools import lru_cache
 from typing import Any
 
 from assay.formats.onnx_file import function
-from assay.graph.graph import Graph, Literal, Node, ValueType
-from assay.ops.standard.schema import DEFAULT, newest, spelled, split_name
+from assay.graph.graph import Graph, Node, ValueType
+from assay.ops.standard.function import exported, number_of
+from assay.ops.standard.schema import DEFAULT, newest, split_name
 from assay.ops.standard.site import UNKNOWN, Site
-from assay.tensor.dtype import BF16, F16
-from assay.tensor.narrow import outside
 
 
 def function_of(site: Site) -> Graph | None:
@@ -18,43 +17,22 @@ def function_of(site: Site) -> Graph | None:
     own = site.definition.function and site.definition.function(site)
     if own or not site.definition.expand or site.definition.native or UNKNOWN in site.types:
         return own or None
-    if site.definition.once_rounded and site.dtype(0) in (F16, BF16):
-        return _in_float32(site)
     return _body(site.node.op, site.node, site.types)
-
-
-def _in_float32(site: Site) -> Graph:
-    """The node on casts of its inputs, and its outputs cast back."""
-    node, code = site.node, _code(site.type(0))
-    inputs = tuple(f"x{index}" if name else "" for index, name in enumerate(node.inputs))
-    outputs = tuple(f"y{index}" for index in range(len(node.outputs)))
-    casts = [Node("Cast", (name,), (f"{name}'",), {"to": 1}) for name in inputs if name]
-    inner = Node(
-        node.op, tuple(f"{x}'" if x else "" for x in inputs), tuple(f"{y}'" for y in outputs), node.attributes
-    )
-    back = [Node("Cast", (f"{name}'",), (name,), {"to": code}) for name in outputs]
-    return Graph(node.op, inputs, (), (), (*casts, inner, *back), outputs, {}, {DEFAULT: newest(DEFAULT)})
 
 
 def _body(op: str, node: Node, kinds: tuple[ValueType | None, ...]) -> Graph:
     import onnx
-    from onnx import defs, helper, numpy_helper
+    from onnx import defs, helper
 
     domain, plain = split_name(op)
     version = newest(domain)
     schema: Any = defs.get_schema(plain, version, "" if domain == DEFAULT else domain)
     if schema.has_function:
         return _plain(op, schema.since_version)
-    attributes: dict[str, Any] = {
-        key: numpy_helper.from_array(outside(value.array(), value.dtype))
-        if isinstance(value, Literal)
-        else value
-        for key, value in node.attributes.items()
-    }
-    proto = helper.make_node(plain, node.inputs, node.outputs, node.name, domain=schema.domain, **attributes)
+    proto = exported(op, node.inputs, node.outputs, node.attributes)
     types = [
         helper.make_tensor_type_proto(
-            _code(kind), [d.constant if d.constant is not None else str(d) for d in kind.shape]
+            number_of(kind.dtype), [d.constant if d.constant is not None else str(d) for d in kind.shape]
         ).SerializeToString()
         if kind
         else onnx.TypeProto().SerializeToString()
@@ -71,10 +49,3 @@ def _plain(op: str, version: int) -> Graph:
     domain, plain = split_name(op)
     schema: Any = defs.get_schema(plain, version, "" if domain == DEFAULT else domain)
     return function(schema.function_body, {})
-
-
-def _code(kind: ValueType) -> int:
-    import onnx
-
-    name = spelled(kind)[len("tensor(") : -1].upper()
-    return int(onnx.TensorProto.DataType.Value(name))

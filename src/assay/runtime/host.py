@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import ContractError, HardwareFault
-from assay.graph.graph import AttributeValue, Literal, ValueType
+from assay.graph.graph import AttributeValue, ValueType
 from assay.ops.resolution import line_of, place_of
 from assay.ops.standard.definition import outputs_of
+from assay.ops.standard.function import exported
 from assay.ops.standard.schema import DEFAULT, ML, newest, split_name
 from assay.ops.standard.site import Site
 from assay.tensor.dtype import MAP, OPTIONAL, SEQUENCE
-from assay.tensor.narrow import canonical, dtype_of, numpy_of, outside
+from assay.tensor.narrow import canonical, dtype_of, numpy_of
 
 if TYPE_CHECKING:
     from onnx.reference import ReferenceEvaluator
@@ -99,11 +100,8 @@ def _evaluator(
     from onnx import helper
     from onnx.reference import ReferenceEvaluator
 
-    domain, plain = split_name(op)
-    given: dict[str, Any] = {key: _exported(value) for key, value in attributes}
     results = [f"y{index}" for index in range(outputs)]
-    domain_name = "" if domain == DEFAULT else domain
-    node = helper.make_node(plain, names, results, domain=domain_name, **given)
+    node = exported(op, names, results, dict(attributes))
     value = helper.make_value_info
     empty = helper.make_tensor_type_proto(1, None)
     graph = helper.make_graph(
@@ -112,18 +110,8 @@ def _evaluator(
         [value(name, empty) for name in names if name],
         [value(name, empty) for name in results],
     )
-    opsets = [helper.make_opsetid(domain_name, newest(domain))]
-    if domain_name:
-        opsets.append(helper.make_opsetid("", newest(DEFAULT)))
+    opsets = [helper.make_opsetid(each, newest(each or DEFAULT)) for each in {node.domain: 0, "": 0}]
     return ReferenceEvaluator(helper.make_model(graph, opset_imports=opsets))
-
-
-def _exported(value: AttributeValue) -> object:
-    from onnx import numpy_helper
-
-    if isinstance(value, Literal):
-        return numpy_helper.from_array(outside(value.array(), value.dtype))
-    return list(value) if isinstance(value, tuple) else value
 
 
 def finite(value: Value) -> bool:

@@ -93,8 +93,6 @@ class Definition:
     """Whether kernels can run a node whose sizes are known; else the reference does."""
     view: bool = False
     expand: bool = False
-    once_rounded: bool = False
-    """Whether the function's steps are float32 where the inputs are halves: only the end is rounded."""
     function: Callable[[Site], Graph | None] | None = None
     """A function of our own by which a node is run, in place of all others; or None for one that isn't."""
     exactness: Exactness = BITWISE

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from assay.graph.graph import AttributeValue, Graph, Literal, Node
-from assay.ops.standard.schema import DEFAULT, newest, split_name
+from assay.ops.standard.schema import DEFAULT, SPELLING, newest, split_name
 from assay.ops.standard.site import Site
 from assay.tensor.dtype import I64, DType
-from assay.tensor.narrow import numpy_of
+from assay.tensor.narrow import numpy_of, outside
+
+if TYPE_CHECKING:
+    import onnx
 
 Name: TypeAlias = str
 
@@ -54,11 +57,15 @@ class Function:
         return x if list(order) == sorted(order) else self("Transpose", x, perm=tuple(order))
 
 
-def written(write: Callable[[Function], Sequence[Name] | None]) -> Callable[[Site], Graph | None]:
-    """A definition's function by what writes it: the outputs' names, or None where it can't."""
+def written(
+    write: Callable[[Function], Sequence[Name] | None], *, sized: bool = True
+) -> Callable[[Site], Graph | None]:
+    """A definition's function by what writes it: the outputs' names, or None where it can't; unless it isn't
+    `sized`, where sizes are known.
+    """
 
     def function(site: Site) -> Graph | None:
-        if not all(kind is None or kind.sizes is not None for kind in site.types):
+        if sized and not all(kind is None or kind.sizes is not None for kind in site.types):
             return None
         f = Function(site)
         made = write(f)
@@ -72,6 +79,20 @@ def written(write: Callable[[Function], Sequence[Name] | None]) -> Callable[[Sit
 
 def number_of(dtype: DType) -> int:
     """The standard's number of an element type."""
-    from onnx import helper
+    from onnx import TensorProto
 
-    return int(helper.np_dtype_to_tensor_dtype(numpy_of(dtype)))
+    return int(TensorProto.DataType.Value(SPELLING[dtype.name].upper()))
+
+
+def exported(
+    op: str, inputs: Sequence[Name], outputs: Sequence[Name], attributes: Mapping[str, AttributeValue]
+) -> onnx.NodeProto:
+    """A node as files have it."""
+    from onnx import helper, numpy_helper
+
+    domain, plain = split_name(op)
+    given: dict[str, object] = dict(attributes)
+    for key, value in attributes.items():
+        if isinstance(value, Literal):
+            given[key] = numpy_helper.from_array(outside(value.array(), value.dtype))
+    return helper.make_node(plain, inputs, outputs, domain="" if domain == DEFAULT else domain, **given)

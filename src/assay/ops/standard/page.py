@@ -120,10 +120,10 @@ def _way(definition: Definition) -> str:
         return "A link of an elementwise chain: neighbours run as one kernel, block by block."
     if definition.lower:
         return "Calls of kernels; whichever applies gives the same bits."
-    if definition.function:
-        return "By a function of our own, whose operators run on kernels."
     if definition.expand:
         return "By the function that the standard gives for it, whose operators run on kernels."
+    if definition.function:
+        return "By a function of our own, whose operators run on kernels."
     if definition.reference:
         return "NumPy computes it between two tapes of kernels."
     return "The standard's own evaluator computes it between two tapes of kernels."

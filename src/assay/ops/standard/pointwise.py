@@ -304,11 +304,18 @@ pointwise(
 )  # fmt: skip
 
 
-def _shrunk(f: Function) -> Sequence[str] | None:
+def _activated(f: Function) -> Sequence[str] | None:
+    """Halves in float32, and only the end is rounded."""
+    dtype = f.site.dtype(0)
+    if dtype not in (F16, BF16):
+        return _shrunk(f) if f.site.definition.name == "Shrink" and dtype.kind != "float" else None
+    wide = [name and f.cast(name, F32) for name in f.inputs]
+    return [f.cast(f(f.site.node.op, *wide, **f.site.node.attributes), dtype)]
+
+
+def _shrunk(f: Function) -> Sequence[str]:
     """Integers by the formula as it is read; the standard's function cuts its numbers to integers first."""
     dtype = f.site.dtype(0)
-    if dtype.kind == "float":
-        return None
     x, lambd, bias = f.cast(f.input(0), F64), f.site.number("lambd"), f.site.number("bias")
 
     def moved(op: str) -> str:
@@ -342,8 +349,7 @@ for _name, _formula in (
         formula=_formula,
         shapes="The input's.",
         expand=True,
-        function=written(_shrunk) if _name == "Shrink" else None,
-        once_rounded=True,
+        function=written(_activated, sized=False),
         numerics=_NUMERICS.get(_name, ()),
         exactness=Exactness(
             "ulp", 8, "each step of the standard's function is rounded to float32, halves at its end"
