@@ -7,7 +7,8 @@ inputs that shapes depend on, it is what a plan is made of.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import zip_longest
 
@@ -263,9 +264,8 @@ class Inference:
         else:
             known = ((key, site.attributes.get(key)) for key in function.parameters)
             given = {key: value for key, value in known if value is not None}
-            names, self.names = self.names, {}  # the node's are those that values have here
-            self._function(replace(node, attributes=given), function)
-            self.names = names
+            with self._inside(names={}):  # the node's are those that values have here
+                self._function(replace(node, attributes=given), function)
 
     def constant(self, name: str, value: Array) -> str:
         """Define a constant."""
@@ -308,20 +308,21 @@ class Inference:
         body = node.attributes["then_branch" if condition.reshape(-1)[0] else "else_branch"]
         return body if isinstance(body, Graph) else None
 
-    def _scope(
-        self,
-    ) -> tuple[dict[str, str], Mapping[str, int], tuple[str, ...], bool, bool, dict[str, Node]]:
-        """What is other inside a function or a branch."""
-        return self.names, self.opsets, self.running, self.trusted, self.scoped, self._made
+    @contextmanager
+    def _inside(self, **other: object) -> Iterator[None]:
+        """Go through a function or a branch, in which some of what the walk goes by is other."""
+        before = {name: getattr(self, name) for name in other}
+        vars(self).update(other)
+        yield
+        vars(self).update(before)
 
     def _inline(self, node: Node, body: Graph) -> None:
         """A body's nodes in place of the node, whose outputs then are the body's."""
-        before = self._scope()
-        self.names = {**self.names, **inner_names(body, node.outputs)}
-        self.opsets, self.trusted, self.scoped, self._made = body.opsets or self.opsets, False, False, {}
-        self._nodes(body, body.nodes)
-        results = list(map(self._own, body.outputs))
-        self.names, self.opsets, self.running, self.trusted, self.scoped, self._made = before
+        names = {**self.names, **inner_names(body, node.outputs)}
+        opsets = body.opsets or self.opsets
+        with self._inside(names=names, opsets=opsets, trusted=False, scoped=False, _made={}):
+            self._nodes(body, body.nodes)
+            results = list(map(self._own, body.outputs))
         self._copies(results, node)
 
     def _copies(self, results: Sequence[str], node: Node) -> None:
@@ -377,20 +378,15 @@ class Inference:
         given = {key: value for key, value in function.parameters.items() if value is not None}
         given |= node.attributes
         nodes = bound(function.nodes, given)
-        before = self._scope()
-        names, opsets, running = before[:3]
         inputs = (*node.inputs, *[""] * (len(function.inputs) - len(node.inputs)))
         outputs = tuple(map(self._own, node.outputs))
-        self.names = inner_names(function, outputs)
-        self.names |= {
-            formal: names.get(actual, actual) for formal, actual in zip(function.inputs, inputs, strict=True)
-        }
-        self.opsets, self.running = function.opsets or opsets, (*running, node.op)
-        self.trusted, self.scoped, self._made = False, True, {}
-        self._note(function.name, tuple(map(self.known, function.inputs)))
-        self._nodes(function, nodes)
-        results = list(map(self._own, function.outputs))
-        self.names, self.opsets, self.running, self.trusted, self.scoped, self._made = before
+        names = inner_names(function, outputs)
+        names |= zip(function.inputs, map(self._own, inputs), strict=True)
+        opsets, running = function.opsets or self.opsets, (*self.running, node.op)
+        with self._inside(names=names, opsets=opsets, running=running, trusted=False, scoped=True, _made={}):
+            self._note(function.name, tuple(map(self.known, function.inputs)))
+            self._nodes(function, nodes)
+            results = list(map(self._own, function.outputs))
         self._copies(results, replace(node, outputs=outputs))
 
     # Values by name
@@ -406,14 +402,8 @@ class Inference:
             maker = self._later[name]
             where = f"made by {place_of(maker)}" + (f", line {maker.line}" if maker.line else "")
             hint = "put the nodes in an order in which they can run; a cycle has none"
-            self._tell(
-                node,
-                "value used before it is made",
-                "a value of the lines above",
-                f"{quote(name)}, {where}",
-                hint,
-                name,
-            )
+            rule, want = "value used before it is made", "a value of the lines above"
+            self._tell(node, rule, want, f"{quote(name)}, {where}", hint, name)
         else:
             hint = near(name, filter(None, self.types)) or "an initialiser, an input or a node is missing"
             self._tell(node, "value undefined", "a value of the lines above", quote(name), hint, name)
