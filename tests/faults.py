@@ -261,7 +261,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
             ("compiler/place.py", "if entry[0] < interval.begin", "if entry[0] <= interval.begin"),
             ("compiler/place.py", "interval.nbytes + gap", "interval.nbytes"),
             ("compiler/barriers.py", " or clashes(read, changed)", ""),
-            ("compiler/plan.py", "            phase += launch.barrier\n", ""),
+            ("compiler/plan.py", "        phase += launch.barrier\n", ""),
             ("compiler/plan.py", "None if each.view else rows", "rows"),
             ("compiler/plan.py", "rows if parse(port.dims).first == first else None", "rows"),
             ("compiler/chain.py", " and result not in graph.outputs", ""),

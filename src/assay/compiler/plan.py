@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from assay.compiler.barriers import Touched, barriers, touch
@@ -71,11 +71,12 @@ class Compiler:
         tests.
         """
         steps = [self._step(members, bound) for members in self._chains]
-        waits = barriers([step.touched for step in steps], self._aliases)
-        launches = tuple(replace(step, barrier=wait) for step, wait in zip(steps, waits, strict=True))
-        offsets, arena = place(self._intervals(launches, bound), gap)
-        scratch = max((launch.scratch for launch in launches), default=0)
-        return Plan(self.graph, bound, launches, offsets, self._aliases, arena, -(-scratch // 64) * 64)
+        ends, types = (*self.graph.inputs, *self.graph.outputs), self.graph.types
+
+        def nbytes(name: str) -> int:
+            return types[name].nbytes(bound)
+
+        return laid_out(self.graph, bound, steps, self._aliases, nbytes, self._aliases, ends, gap)
 
     def _step(self, members: Sequence[int], bound: Mapping[str, int]) -> Launch:
         """A launch before barriers are known. Several nodes run by the kernel of the first, which is that of
@@ -99,22 +100,37 @@ class Compiler:
         words = tuple(_word(argument, names) for argument in arguments)
         return Launch(kernel.name, words, tuple(members), rows, touched, kernel.scratch_bytes(site))
 
-    def _intervals(self, launches: Sequence[Launch], bound: Mapping[str, int]) -> list[Interval]:
-        """When each value of the arena lives, in phases: the stretches between barriers, inside which order
-        is free.
-        """
-        graph = self.graph
-        begin: dict[str, int] = dict.fromkeys(graph.inputs, -1)
-        end: dict[str, int] = dict(begin)
-        phase = 0
-        for launch in launches:
-            phase += launch.barrier
-            for name in launch.touched.writes:
-                if name not in self._aliases:
-                    begin.setdefault(name, phase)
-            end |= dict.fromkeys((*launch.touched.reads, *launch.touched.writes), phase)
-        end |= dict.fromkeys((*graph.inputs, *graph.outputs), phase + 1)
-        return [Interval(name, begin[name], end[name], graph.types[name].nbytes(bound)) for name in begin]
+
+def laid_out(
+    graph: Graph,
+    bound: Mapping[str, int],
+    steps: Sequence[Launch],
+    aliases: Mapping[str, str],
+    nbytes: Callable[[str], int],
+    away: Collection[str],
+    wanted: Collection[str],
+    gap: int = 0,
+    share: bool = True,
+) -> Plan:
+    """The plan of launches without barriers. Values `away` lie outside the arena, those `wanted` live to the
+    end. Values live for phases: the stretches between barriers, inside which order is free. Without `share`
+    each has memory of its own.
+    """
+    waits = barriers([step.touched for step in steps], aliases)
+    launches = tuple(replace(step, barrier=wait) for step, wait in zip(steps, waits, strict=True))
+    begin: dict[str, int] = dict.fromkeys(graph.inputs, -1)
+    end: dict[str, int] = dict(begin)
+    phase = 0
+    for launch in launches:
+        phase += launch.barrier
+        for name in launch.touched.writes:
+            begin.setdefault(name, phase)
+        end |= dict.fromkeys((*launch.touched.reads, *launch.touched.writes), phase)
+    end |= dict.fromkeys(wanted, phase + 1)
+    lives = [(n, begin[n], end[n]) if share else (n, -1, phase + 1) for n in begin if n not in away]
+    offsets, arena = place([Interval(*each, nbytes(each[0])) for each in lives], gap)
+    scratch = max((launch.scratch for launch in launches), default=0)
+    return Plan(graph, bound, launches, offsets, aliases, arena, -(-scratch // 64) * 64)
 
 
 def choose(node: Node, site: Site) -> Kernel:

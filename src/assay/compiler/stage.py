@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import partial
 
-from assay.compiler.barriers import Touched, barriers
-from assay.compiler.place import Interval, place
-from assay.compiler.plan import Launch, Plan
+from assay.compiler.barriers import Touched
+from assay.compiler.plan import Launch, Plan, laid_out
 from assay.errors import HardwareFault
 from assay.graph.graph import Graph, ValueType
 from assay.kernels.sizes import REGISTERS
@@ -273,32 +273,13 @@ def _links(group: Sequence[Site]) -> list[chain.Link]:
 
 def plan(found: Stage, graph: Graph, own: Set[str], gap: int = 0, share: bool = True) -> Plan:
     """Launches and memory of a stage. `own` are values that lie outside the arena."""
-    touched = [
-        Touched(dict.fromkeys(map(found.base, call.reads)), dict.fromkeys(map(found.base, call.writes)))
-        for call in found.calls
-    ]
-    waits = barriers(touched, {})
-    launches = tuple(
-        Launch(call.kernel, call.arguments, (), None, touch, call.scratch, wait)
-        for call, touch, wait in zip(found.calls, touched, waits, strict=True)
-    )
-    begin: dict[str, int] = {}
-    end: dict[str, int] = {}
-    phase = 0
-    for launch in launches:
-        phase += launch.barrier
-        for name in launch.touched.writes:
-            begin.setdefault(name, phase)
-        end |= dict.fromkeys((*launch.touched.reads, *launch.touched.writes), phase)
-    last = phase + 1
-    end |= dict.fromkeys(map(found.base, found.kept), last)
-    sizes = {name: nbytes_of(found, name) for name in begin if name not in own}
-    lives = [
-        Interval(n, begin[n] if share else 0, end[n] if share else last, size) for n, size in sizes.items()
-    ]
-    offsets, arena = place(lives, gap)
-    scratch = max((launch.scratch for launch in launches), default=0)
-    return Plan(graph, {}, launches, offsets, {}, arena, -(-scratch // 64) * 64)
+    steps = []
+    for call in found.calls:
+        reads, writes = (dict.fromkeys(map(found.base, names)) for names in (call.reads, call.writes))
+        touched = Touched(reads, writes)
+        steps.append(Launch(call.kernel, call.arguments, (), None, touched, call.scratch))
+    away, wanted = {*own, *graph.inputs}, [*map(found.base, found.kept)]
+    return laid_out(graph, {}, steps, {}, partial(nbytes_of, found), away, wanted, gap, share)
 
 
 def empty(found: Stage) -> set[str]:
