@@ -21,7 +21,7 @@ LONGEST = 2000
 """Characters of an error's longest line."""
 TYPE_CHECKING = False  # typing's own takes longer to import than all that stands here
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
     from typing import Self
 
 
@@ -178,3 +178,12 @@ class KernelBuildError(AssayError):
 
     def __str__(self) -> str:
         return super().__str__().replace("\\n", "\n")
+
+
+def misnamed(what: str, wanted: Collection[str], given: Iterable[object]) -> ContractError:
+    """The error about a run whose sizes or inputs aren't those that a graph wants."""
+    missing = [name for name in wanted if name not in given]
+    unknown = [str(name) for name in given if name not in wanted]
+    parts = [f"{word} {', '.join(names)}" for word, names in (("no", missing), ("unknown", unknown)) if names]
+    rule, want, hint = f"{what} missing or unknown", ", ".join(wanted), near("".join(unknown[:1]), missing)
+    return ContractError(rule, want=want or "none", got="; ".join(parts), hint=hint)

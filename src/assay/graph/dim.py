@@ -63,6 +63,11 @@ class Dim:
         return self.terms[0][1] if self.terms else 0
 
     @property
+    def symbol(self) -> str:
+        """The symbol that it is, or nothing."""
+        return str(self) if self.terms == (((str(self),), 1),) else ""
+
+    @property
     def symbols(self) -> frozenset[str]:
         factors = (factor for monomial, _ in self.terms for factor in monomial)
         each = ({f} if isinstance(f, str) else f.left.symbols | f.right.symbols for f in factors)

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from assay.errors import ContractError, HardwareFault, RequestError
-from assay.graph.dim import Dim
 from assay.graph.graph import ValueType
 from assay.graph.text import quote
 from assay.runtime.host import Value
@@ -31,7 +30,7 @@ def example_inputs(
     for name, value in example.items():
         if name in types and isinstance(value, np.ndarray):
             pairs = zip(types[name].shape, value.shape, strict=False)
-            binding |= {_symbol(dim): size for dim, size in pairs if _symbol(dim)}
+            binding |= {dim.symbol: size for dim, size in pairs if dim.symbol}
     binding |= dict.fromkeys(rows, batch)
     made: dict[str, Value] = {name: value for name, value in example.items() if name not in types}
     for name, kind in types.items():
@@ -39,16 +38,10 @@ def example_inputs(
     return made
 
 
-def _symbol(dim: Dim) -> str:
-    """The symbol that a dimension is, or nothing."""
-    symbols = list(dim.symbols)
-    return symbols[0] if len(symbols) == 1 and dim == Dim.of(symbols[0]) else ""
-
-
 def _rows(types: Mapping[str, ValueType]) -> set[str]:
     """The symbols that count the batch; those of sizes without a name begin with an underscore."""
-    firsts = [next(filter(None, map(_symbol, kind.shape)), "") for kind in types.values() if kind.ranked]
-    firsts = list(filter(None, firsts))
+    symbols = ([dim.symbol for dim in kind.shape if dim.symbol] for kind in types.values() if kind.ranked)
+    firsts = [each[0] for each in symbols if each]
     return {symbol for symbol in firsts if symbol == firsts[0] or symbol.startswith("_")}
 
 
@@ -57,8 +50,8 @@ def _input(
 ) -> Value:
     if isinstance(given, np.ndarray):
         for axis, dim in enumerate(kind.shape):
-            if _symbol(dim) in rows and axis < given.ndim and given.shape[axis]:
-                picked = np.arange(binding[_symbol(dim)]) % given.shape[axis]
+            if dim.symbol in rows and axis < given.ndim and given.shape[axis]:
+                picked = np.arange(binding[dim.symbol]) % given.shape[axis]
                 given = np.ascontiguousarray(np.take(given, picked, axis))
         return given
     if given is not None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.compiler.plan import Compiler, Plan
-from assay.errors import ContractError, PrecisionOverflow
+from assay.errors import ContractError, PrecisionOverflow, misnamed
 from assay.graph.graph import Graph
 from assay.kernels.cache import Progress, addresses
 from assay.ops.resolution import place_of
@@ -91,7 +90,7 @@ class Executor:
         if ready is None or ready.arena is not self._arena or ready.binding != binding:
             ready = self._last = self._take_on(binding)
         if inputs.keys() != ready.inputs.keys():
-            raise self._misnamed("inputs", self.graph.inputs, inputs)
+            raise misnamed("inputs", self.graph.inputs, inputs).at(self.graph.name)
         for name, place in ready.inputs.items():
             self._write(name, place, inputs[name])
         began = time.perf_counter()
@@ -115,7 +114,7 @@ class Executor:
 
     def _bucket(self, binding: Mapping[str, int]) -> dict[str, int]:
         if binding.keys() != set(self.graph.symbols):
-            raise self._misnamed("sizes", self.graph.symbols, binding)
+            raise misnamed("sizes", self.graph.symbols, binding).at(self.graph.name)
         chosen = {}
         for symbol in self.graph.symbols:
             wanted, sizes = binding[symbol], self.buckets[symbol]
@@ -137,16 +136,6 @@ class Executor:
         error = PrecisionOverflow(rule, place=place, want=want, got=got, hint=hint)
         error.rows, error.row = str(launch.rows), row
         return error
-
-    def _misnamed(self, what: str, wanted: Sequence[str], given: Mapping[str, object]) -> ContractError:
-        """The error for a run whose sizes or inputs aren't those that the graph wants."""
-        missing = [name for name in wanted if name not in given]
-        unknown = [name for name in given if name not in wanted]
-        got = [f"no {', '.join(missing)}"] * bool(missing) + [f"unknown {', '.join(unknown)}"] * bool(unknown)
-        near = [name for other in unknown for name in get_close_matches(other, missing, n=1)]
-        rule, want = f"{what} missing or unknown", ", ".join(wanted) or "none"
-        hint = f"did you mean {' and '.join(near)}?" if near else ""
-        return ContractError(rule, place=self.graph.name, want=want, got="; ".join(got), hint=hint)
 
     def _take_on(self, binding: Mapping[str, int]) -> _Ready:
         """The plan for these sizes, bound to memory and to them."""

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.errors import ContractError, near, shown
-from assay.graph.dim import Dim
+from assay.errors import ContractError, misnamed, shown
 from assay.graph.graph import ValueType
 from assay.graph.text import quote
 from assay.runtime.host import Value
@@ -27,14 +26,7 @@ def admit(types: Mapping[str, ValueType], graph: str, inputs: Mapping[str, Value
         rule, got = "inputs by name are wanted", type(inputs).__name__
         raise ContractError(rule, place=graph, want=known, got=got, hint="run({name: array})")
     if inputs.keys() != types.keys():
-        missing = [name for name in types if name not in inputs]
-        unknown = [str(name) for name in inputs if name not in types]
-        parts = [
-            f"{word} {', '.join(them)}" for word, them in (("no", missing), ("unknown", unknown)) if them
-        ]
-        hint = near(unknown[0], missing) if unknown else ""
-        rule = "inputs missing or unknown"
-        raise ContractError(rule, place=graph, want=known, got="; ".join(parts), hint=hint)
+        raise misnamed("inputs", types, inputs).at(graph)
     symbols: Symbols = {}
     for name, want in types.items():
         _admit(name, inputs[name], want, symbols, f"{graph} › input {quote(name)}")
@@ -89,11 +81,10 @@ def _admit_shape(shape: tuple[int, ...], want: ValueType, symbols: Symbols, plac
     fits = len(shape) == len(want.shape)
     for dim, size in zip(want.shape, shape, strict=False):
         fits = fits and dim.constant in (None, size)
-        single = dim.terms[0][0][0] if len(dim.terms) == 1 and len(dim.terms[0][0]) == 1 else None
-        if fits and isinstance(single, str) and dim == Dim.of(single):
-            first, whose = symbols.setdefault(single, (size, name))
+        if fits and dim.symbol:
+            first, whose = symbols.setdefault(dim.symbol, (size, name))
             if first != size:
-                want_text, got = f"{single} = {first}, as in {whose}", f"{size} in {want.dtype}{list(shape)}"
+                want_text, got = f"{dim} = {first}, as in {whose}", f"{size} in {want.dtype}{list(shape)}"
                 raise ContractError("sizes disagree", place=place, want=want_text, got=got)
     if not fits:
         raise ContractError("wrong shape", place=place, want=str(want), got=f"{want.dtype}{list(shape)}")

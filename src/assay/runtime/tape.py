@@ -72,7 +72,7 @@ class Tape:
 
     def slots(self) -> list[tuple[str, Words]]:
         """Where words stand that each run says anew, by name: addresses that the name `&name` stands for."""
-        found = ((str(dim.terms[0][0][0]), positions) for dim, positions in self._symbolic)
+        found = ((dim.symbol, positions) for dim, positions in self._symbolic)
         return [(name[1:], positions) for name, positions in found if name.startswith("&")]
 
     def faulty(self) -> tuple[int, int] | None:
