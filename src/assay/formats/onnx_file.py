@@ -145,11 +145,7 @@ class _Reader:
         if self.depth > DEEPEST:
             raise FormatError("graphs inside each other", want=f"at most {DEEPEST}", got="more")
         _refuse_nameless([info.name for info in (*proto.input, *proto.output)], f"graph {quoted(proto.name)}")
-        types = {
-            info.name: self._type(info.type, info.name)
-            for info in (*proto.value_info, *proto.output, *proto.input)
-            if info.type.WhichOneof("value")
-        }
+        types = self._types((*proto.value_info, *proto.output, *proto.input))
         weights: list[str] = []
         constants: list[Node] = []
         dense = ((each.name, read_tensor(each, self.folder)) for each in proto.initializer)
@@ -180,11 +176,7 @@ class _Reader:
         parameters: dict[str, AttributeValue | None] = dict.fromkeys(proto.attribute)
         parameters |= {each.name: self._attribute(each) for each in proto.attribute_proto}
         nodes = tuple(self._node(each) for each in proto.node)
-        types = {
-            info.name: self._type(info.type, info.name)
-            for info in proto.value_info
-            if info.type.WhichOneof("value")
-        }
+        types = self._types(proto.value_info)
         opsets = self._opsets(proto.opset_import)
         inputs, outputs = tuple(proto.input), tuple(proto.output)
         return Graph(name, inputs, (), (), nodes, outputs, types, opsets, (), parameters)
@@ -237,6 +229,11 @@ class _Reader:
                 case "type_proto":
                     return self._type(proto.tp, proto.name)
         raise FormatError("unknown kind of attribute", want="int, float, string, tensor, graph, …", got=kind)
+
+    def _types(self, infos: Iterable[onnx.ValueInfoProto]) -> dict[str, ValueType]:
+        """Those that are said."""
+        said = (info for info in infos if info.type.WhichOneof("value"))
+        return {info.name: self._type(info.type, info.name) for info in said}
 
     def _type(self, proto: onnx.TypeProto, name: str, depth: int = 0) -> ValueType:
         place = f"value {quoted(name)}"

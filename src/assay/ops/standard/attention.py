@@ -67,15 +67,7 @@ def _attention(site: Site) -> Sequence[Made]:
     site.match(6, q[0])
     total = past + k[2]
     if site.has(3):
-        for dim, want in zip(site.shape(3)[::-1][1:], (q[2], q[1], q[0]), strict=False):
-            site.require(
-                dim.constant == 1 or dim.equals(want) is not False,
-                "the mask doesn't fit the scores",
-                want=f"{want} or 1",
-                got=f"{dim} in {site.type(3)}",
-                input=3,
-                dim=dim,
-            )
+        site.stretches(3, site.shape(3)[:-1], q[:3], "the mask doesn't fit the scores")
         if site.rank(3):
             site.fits(3, site.shape(3)[-1], total, "the mask is longer than the keys")
     flat = site.rank(0) == 3

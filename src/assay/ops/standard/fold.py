@@ -16,6 +16,7 @@ from assay.ops.standard.function import Function, Name, written
 from assay.ops.standard.move import COPIED, ordered
 from assay.ops.standard.registry import define
 from assay.ops.standard.site import Array, Made, Site
+from assay.ops.standard.windows import lists
 
 
 def _blocked(deeper: bool, site: Site) -> Sequence[Made]:
@@ -131,12 +132,8 @@ def _columns(site: Site) -> Sequence[Made]:
         return [None]
     rank, (n, depth, total), elements = len(image), site.shape(0), prod(block)
     site.require(len(block) == rank, "numbers of sizes disagree", want=str(rank), got=len(block), input=2)
-    given = {key: site.integers(key) for key in ("dilations", "pads", "strides")}
-    for key, found in given.items():
-        want = 2 * rank if key == "pads" else rank
-        good = found is None or len(found) == want
-        site.require(good, f"attribute {key}: number of elements", want=str(want), got=found)
-    if site.problems:
+    given = lists(site, rank)
+    if given is None or site.problems:
         return [None]
     counts = [axis.blocks for axis in _axes(image, block, **given)]
     rule = "an image smaller than a block"

@@ -118,12 +118,7 @@ def _gemm(site: Site) -> Sequence[Made]:
     site.agree(k, k2, "inner dimensions", 1, "transA and transB say which axes are summed")
     if site.has(2):
         c = site.shape(2)
-        whole = (m, n)
-        for dim, want in zip(c[::-1], whole[::-1], strict=False):
-            site.require(
-                dim.constant == 1 or dim.equals(want) is not False, "C doesn't fit the product",
-                want=f"[{m}, {n}], or 1 for either", got=str(site.type(2)), input=2, dim=dim,
-            )  # fmt: skip
+        site.stretches(2, c, (m, n), "C doesn't fit the product")
         site.require(
             len(c) <= 2, "C doesn't fit the product", want="2 dimensions or fewer", got=site.type(2), input=2
         )

@@ -8,17 +8,16 @@ from math import prod
 import numpy as np
 
 from assay.graph.dim import Dim
-from assay.graph.graph import Graph, Literal, Node, ValueType
+from assay.graph.graph import ValueType
 from assay.ops.operator import Exactness
 from assay.ops.standard.compose import Composer, Value
 from assay.ops.standard.definition import AXIS, FLAG, POSITIVE, one_of
 from assay.ops.standard.emit import Emitter
+from assay.ops.standard.function import Function, Name, written
 from assay.ops.standard.pointwise import same
 from assay.ops.standard.registry import define
-from assay.ops.standard.schema import DEFAULT, newest
 from assay.ops.standard.site import Made, Numbers, Site
-from assay.tensor.dtype import BOOL, F32, I64
-from assay.tensor.narrow import inside, numpy_of
+from assay.tensor.dtype import BOOL, F32
 
 ORDER = "Sums are in 16 lanes (lane = place in the row mod 16), which one fixed tree folds; squares by fma."
 ROWS = Exactness(
@@ -74,29 +73,16 @@ def _lower_batch(site: Site, emitter: Emitter) -> None:
     composer.map("add", product, _per_channel(shift, rank), to=composer.output(x.kind.dtype))
 
 
-def _batch_function(site: Site) -> Graph | None:
+def _by_statistics(f: Function) -> Sequence[Name] | None:
     """With given statistics: what depends on them alone, then a product and a sum, which chains take in."""
-    kinds = {site.dtype(index) for index in range(5)}
-    if site["training_mode"] or len(kinds) > 1:
-        return None
+    site, (x, scale, bias, mean, variance) = f.site, f.inputs
     dtype = site.dtype(0)
-    epsilon = np.array(site.number("epsilon")).astype(numpy_of(dtype))
-    shape = np.array([-1, *[1] * max(0, site.rank(0) - 2)], np.int64)
-    nodes = (
-        Node("Constant", (), ("e",), {"value": Literal.of(dtype, inside(epsilon, dtype))}),
-        Node("Constant", (), ("shape",), {"value": Literal.of(I64, shape)}),
-        Node("Add", ("var", "e"), ("v",)),
-        Node("Sqrt", ("v",), ("root",)),
-        Node("Div", ("scale", "root"), ("f",)),
-        Node("Mul", ("mean", "f"), ("m",)),
-        Node("Sub", ("B", "m"), ("s",)),
-        Node("Reshape", ("f", "shape"), ("factor",)),
-        Node("Reshape", ("s", "shape"), ("shift",)),
-        Node("Mul", ("X", "factor"), ("product",)),
-        Node("Add", ("product", "shift"), ("Y",)),
-    )
-    inputs = ("X", "scale", "B", "mean", "var")
-    return Graph("BatchNormalization", inputs, (), (), nodes, ("Y",), {}, {DEFAULT: newest(DEFAULT)})
+    if site["training_mode"] or any(site.dtype(index) != dtype for index in range(5)):
+        return None
+    factor = f("Div", scale, f("Sqrt", f("Add", variance, f.number(site.number("epsilon"), dtype))))
+    shift = f("Sub", bias, f("Mul", mean, factor))
+    shape = -1, *[1] * max(0, site.rank(0) - 2)
+    return [f("Add", f("Mul", x, f.reshape(factor, *shape)), f.reshape(shift, *shape))]
 
 
 def _numpy_batch(
@@ -118,7 +104,7 @@ define(
     "BatchNormalization", _batch, summary="Each channel moved and scaled by its statistics.",
     formula="Y = X · f + (B − mean · f) with f = scale / √(var + epsilon), for each channel",
     shapes="X's; the statistics [C].", reference=_numpy_batch, lower=_lower_batch,
-    function=_batch_function, exactness=ROWS,
+    function=written(_by_statistics, sized=False), exactness=ROWS,
     ranges={"training_mode": FLAG},
     numerics=("f and B − mean · f are rounded, then the product with X, then the sum.",),
     kernels=(("elementwise.chain", "always; what depends on constants is computed once"),),
@@ -129,10 +115,7 @@ def _rows_rule(site: Site) -> Sequence[Made]:
     shape, axis = site.shape(0), site.integer("axis")
     for index in (1, 2):
         if site.has(index) and site.want_rank(index, 0, len(shape)):
-            for dim, want in zip(site.shape(index)[::-1], shape[::-1], strict=False):
-                site.require(dim.constant == 1 or dim.equals(want) is not False, "doesn't fit the rows",
-                want=str(want),
-                             got=f"{dim} in {site.type(index)}", input=index, dim=dim)  # fmt: skip
+            site.stretches(index, site.shape(index), shape, "doesn't fit the rows")
     small = (*shape[:axis], *[Dim.of(1)] * (len(shape) - axis))
     statistics = ValueType(F32 if site.definition.name == "LayerNormalization" else site.dtype(0), small)
     return [shape, *[statistics] * (len(site.node.outputs) - 1)]
@@ -160,23 +143,23 @@ def _lower_layer(site: Site, emitter: Emitter) -> None:
             "norm.standardise", words, reads=reads, writes=[s.address for s in (y, *statistics) if s]
         )
         return
-    axes = range(axis, len(sizes))
-    mean = composer.reduce("mean", x, axes, to=statistics[0])
-    apart = composer.map("sub", x, mean)
-    spread = composer.reduce("mean", composer.map("mul", apart, apart), axes)
-    root = composer.map("sqrt", composer.map("add", spread, site.number("epsilon")))
-    inverse = composer.map("reciprocal", root, to=statistics[1])
-    composer.map("add" if weights[1] else "mul", *_scaled(composer, apart, inverse, weights), to=y)
-
-
-def _scaled(
-    composer: Composer, apart: Value, inverse: Value, weights: Sequence[Value | None]
-) -> tuple[Value, Value]:
+    apart, root = _apart(composer, x, range(axis, len(sizes)), statistics[0])
+    normal = composer.map("mul", apart, composer.map("reciprocal", root, to=statistics[1]))
     scale, bias = weights
-    assert scale is not None
-    if bias is None:
-        return composer.map("mul", apart, inverse), scale
-    return composer.map("mul", composer.map("mul", apart, inverse), scale), bias
+    assert scale
+    if bias:
+        composer.map("add", composer.map("mul", normal, scale), bias, to=y)
+    else:
+        composer.map("mul", normal, scale, to=y)
+
+
+def _apart(
+    composer: Composer, x: Value, axes: Sequence[int], mean: Value | None = None
+) -> tuple[Value, Value]:
+    """How far numbers are from their mean over axes, and their deviation; `mean` is where that is written."""
+    apart = composer.map("sub", x, composer.reduce("mean", x, axes, to=mean))
+    spread = composer.reduce("mean", composer.map("mul", apart, apart), axes)
+    return apart, composer.map("sqrt", composer.map("add", spread, composer.site.number("epsilon")))
 
 
 def _numpy_layer(
@@ -247,11 +230,7 @@ def _lower_grouped(site: Site, emitter: Emitter) -> None:
         emitter.call("norm.standardise", [*words, site.number("epsilon")], reads=reads, writes=[y.address])
         return
     rows = x.shaped(batch, groups, n)
-    mean = composer.reduce("mean", rows, [2])
-    apart = composer.map("sub", rows, mean)
-    spread = composer.reduce("mean", composer.map("mul", apart, apart), [2])
-    root = composer.map("sqrt", composer.map("add", spread, site.number("epsilon")))
-    normal = composer.map("div", apart, root).shaped(batch, channels, pixels)
+    normal = composer.map("div", *_apart(composer, rows, [2])).shaped(batch, channels, pixels)
     scaled = composer.map("mul", normal, scale.shaped(channels, 1))
     composer.map("add", scaled, bias.shaped(channels, 1), to=Value(y.name, scaled.kind))
 

@@ -260,6 +260,13 @@ class Site:
         good = None if sign is None else sign >= 0
         self.require(good, rule, want=f"at most {most}", got=many, input=index, dim=many)
 
+    def stretches(self, index: int, shape: Shape, wanted: Sequence[Dim], rule: str) -> None:
+        """Hold the last axes of an input, of that shape, to these sizes or 1."""
+        for dim, want in zip(shape[::-1], wanted[::-1], strict=False):
+            good = dim.constant == 1 or dim.equals(want) is not False
+            got = f"{dim} in {self.type(index)}"
+            self.require(good, rule, want=f"{want} or 1", got=got, input=index, dim=dim)
+
     def multiple(self, dim: Dim, of: Dim | int, rule: str, input: int = -1) -> None:
         """Hold a size to a multiple of another one."""
         whole, part = dim.constant, Dim.of(of).constant
