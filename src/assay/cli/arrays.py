@@ -31,14 +31,15 @@ def arrays(model: Model, given: Iterable[tuple[str, str]], *, values: bool = Fal
     for name, text in given:
         with within(f"-i {name}"):
             if not (values and text.startswith("@")):
-                _refuse_strange(name, specs)
+                refuse_strange(name, specs)
             if name in found:
                 raise RequestError("an input given twice", want="each once", got=name)
             found[name] = _array(name, text, specs[name].dtype if name in specs else "")
     return found
 
 
-def _refuse_strange(name: str, specs: Collection[str]) -> None:
+def refuse_strange(name: str, specs: Collection[str]) -> None:
+    """Raise RequestError for a name that none of a model's inputs has."""
     if name not in specs:
         want = ", ".join(specs) or "no inputs"
         raise RequestError("no such input", want=want, got=name, hint=near(name, specs))

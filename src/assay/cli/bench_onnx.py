@@ -17,12 +17,12 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from assay.cli import machine, options
-from assay.cli.arrays import INPUTS, arrays
+from assay.cli.arrays import INPUTS, arrays, refuse_strange
 from assay.cli.command import NO, Argument, Report, Values
 from assay.cli.model import find_model
 from assay.cli.progress import Bars
 from assay.cli.text import figures
-from assay.errors import RequestError
+from assay.errors import RequestError, within
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,10 +93,9 @@ def drawn(
     """
     import numpy as np
 
-    unknown = [name for name in shapes if name not in [spec.name for spec in model.inputs]]
-    if unknown:
-        want = ", ".join(spec.name for spec in model.inputs)
-        raise RequestError("no such input", place="--shape", want=want, got=unknown[0])
+    for name in shapes:
+        with within("--shape"):
+            refuse_strange(name, [spec.name for spec in model.inputs])
     draw = np.random.default_rng(seed)
     return {
         spec.name: given[spec.name] if spec.name in given else _drawn(spec, shapes.get(spec.name), draw)

@@ -62,7 +62,8 @@ def run(arguments: Values) -> Report:
         return Report(found, listing(graph, title).splitlines())
     compiler = Compiler(graph)
     plans = [_figures(compiler.plan({"T": tokens, "S": 1, "R": 1, "A": 0, "E": 0})) for tokens in STEPS]
-    return Report(plans, table(_rows(plans)))
+    head = ["a step of", *(f"{tokens} token{'s' * (tokens > 1)}" for tokens in STEPS)]
+    return Report(plans, table(columns(plans, head)))
 
 
 def _figures(plan: Plan) -> Figures:
@@ -77,19 +78,13 @@ def _figures(plan: Plan) -> Figures:
     }
 
 
-def _rows(plans: list[Figures]) -> Iterator[list[str]]:
-    """A column for each step: its figures, then how often it launches each kernel."""
-    yield ["a step of", *(f"{tokens} token{'s' * (tokens > 1)}" for tokens in STEPS)]
+def columns(plans: list[Figures], head: list[str], *more: list[str]) -> Iterator[list[str]]:
+    """A column for each plan: its figures, then `more`, then how often it launches each kernel."""
+    yield head
     for name, value in plans[0].items():
         if isinstance(value, int):
             yield [name.replace("_", " "), *(f"{figures[name]:,}" for figures in plans)]
-    yield []
-    yield ["launches of the tape, by kernel"]
-    yield from by_kernel(plans)
-
-
-def by_kernel(plans: list[Figures]) -> Iterator[list[str]]:
-    """How often each plan launches each kernel."""
+    yield from (*more, [], ["launches of the tape, by kernel"])
     for kernel in dict.fromkeys(kernel for figures in plans for kernel in figures["kernels"]):
         yield [f"  {kernel}", *(f"{figures['kernels'].get(kernel, 0):,}" for figures in plans)]
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from assay.cli.arrays import refuse_strange
 from assay.cli.command import Report, Values
 from assay.cli.model import load_graph
 from assay.cli.progress import Bars
-from assay.cli.show import Figures, by_kernel, record
+from assay.cli.show import Figures, columns, record
 from assay.cli.text import table
-from assay.errors import ContractError, RequestError, near
+from assay.errors import RequestError, within
 from assay.formats.onnx_file import load_onnx
 from assay.graph.listing import listing
 from assay.ops.standard.typed import typed
@@ -28,7 +28,9 @@ def shown(path: Path, arguments: Values) -> Report:
     """The graph as written with the types that follow, or the plans of a run."""
     if arguments.plan:
         found = _plans(arguments)
-        return Report(found, table(_rows(found)))
+        hosts = ["then run by the host", *(", ".join(figures["hosts"]) or "none" for figures in found)]
+        head = ["stage", *map(str, range(1, len(found) + 1))]
+        return Report(found, table(columns(found, head, hosts)))
     if arguments.shape:
         raise RequestError("sizes are for plans", place="--shape", want="--plan", got="no --plan")
     model = load_onnx(path)
@@ -49,9 +51,8 @@ def _zeros(model: Model, name: str, sizes: tuple[int, ...]) -> object:
     from assay.tensor.narrow import numpy_of
 
     specs = {spec.name: spec for spec in model.inputs}
-    if name not in specs or specs[name].dtype not in BY_NAME:
-        want, hint = ", ".join(specs), near(name, specs)
-        raise ContractError("no such input", place=f"--shape {name}", want=want, got=name, hint=hint)
+    with within(f"--shape {name}"):
+        refuse_strange(name, [each for each in specs if specs[each].dtype in BY_NAME])
     return np.zeros(sizes, numpy_of(BY_NAME[specs[name].dtype]))
 
 
@@ -67,15 +68,3 @@ def _figures(ready: Ready) -> Figures:
         "kernels": dict(Counter(launch.kernel for launch in ready.plan.launches)),
         "hosts": [site.node.op for site in ready.stage.hosts],
     }
-
-
-def _rows(plans: list[Figures]) -> Iterator[list[str]]:
-    """A column for each stage: its figures, how often it launches each kernel, what the host runs after."""
-    yield ["stage", *map(str, range(1, len(plans) + 1))]
-    for name, value in plans[0].items():
-        if isinstance(value, int):
-            yield [name.replace("_", " "), *(f"{figures[name]:,}" for figures in plans)]
-    yield ["then run by the host", *(", ".join(figures["hosts"]) or "none" for figures in plans)]
-    yield []
-    yield ["launches of the tape, by kernel"]
-    yield from by_kernel(plans)
