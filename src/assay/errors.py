@@ -180,7 +180,7 @@ class KernelBuildError(AssayError):
         return super().__str__().replace("\\n", "\n")
 
 
-def misnamed(what: str, wanted: Collection[str], given: Iterable[object]) -> ContractError:
+def misnamed(what: str, wanted: Collection[str], given: Collection[object]) -> ContractError:
     """The error about a run whose sizes or inputs aren't those that a graph wants."""
     missing = [name for name in wanted if name not in given]
     unknown = [str(name) for name in given if name not in wanted]

@@ -13,7 +13,8 @@ from formats.hostile_onnx import CASES
 
 SOUND = {
     "branches 3 deep", "branches 20 deep", "a symbol of 1 MB", "a symbol that grows",
-    "a symbol of powers", "ConstantOfShape of 4 TB, unread", "products",
+    "a symbol of powers", "ConstantOfShape of 4 TB, unread", "products", "LRN over 2**62 channels",
+    "an expression that backtracks", "edge 2**25 times",
 }  # fmt: skip
 """Those that look bad, and run."""
 MEGABYTES = 300.0

@@ -203,3 +203,32 @@ def test_recurrent_layers_of_no_steps_keep_their_states(op: str) -> None:
     found = made.run({**given, "x": np.ones((0, 2, 3), np.float32), "h": h})
     assert cast(NDArray[np.float32], found["y"]).shape == (0, 1, 2, 4)
     np.testing.assert_array_equal(cast(NDArray[np.float32], found["last"]), h)
+
+
+@pytest.mark.parametrize("off", [frozenset[str](), frozenset({"fold"})])
+def test_what_is_folded_to_a_view_goes_through_several_steps_of_the_host(off: frozenset[str]) -> None:
+    """It is large and repeats one element; two values whose sizes data decides come before its use."""
+    proto = onnx.parser.parse_model(
+        HEAD
+        + """g (float[5000] x, int64 n) => (y, z)
+        <int64[1] k = {5000}, int64[1] one = {1}, int64[1] zero = {0}> {
+            a = NonZero(x)
+            b = Size(a)
+            c = Cast<to = 1>(b)
+            h = Add(x, c)
+            d = NonZero(h)
+            e = Size(d)
+            f = Cast<to = 1>(e)
+            i = Add(h, f)
+            m = Cast<to = 1>(n)
+            v = Expand(m, k)
+            y = Add(i, v)
+            last = Reshape(n, one)
+            z = Slice(y, zero, last)
+        }"""
+    )
+    made = Model(from_proto(proto), 1, off=off)
+    found = made.run({"x": np.zeros(5000, np.float32), "n": np.array(2)})
+    assert np.asarray(found["y"]).tolist() == [2.0] * 5000, "of zeros none is counted"
+    found = made.run({"x": np.ones(5000, np.float32), "n": np.array(2)})
+    assert np.asarray(found["y"]).tolist() == [10003.0] * 5000

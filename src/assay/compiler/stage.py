@@ -145,8 +145,9 @@ class _Stager:
         made = {name for site in rest for name in site.node.outputs}
         read = dict.fromkeys(name for site in rest for name in site.node.reads)
         read |= dict.fromkeys(self.outputs)
-        inputs = tuple(name for name in read if name not in made and name not in self.known)
-        weights = tuple(name for name in read if name in self.known)
+        constants = self.known.keys() | set(self.inference.graph.weights)
+        inputs = tuple(name for name in read if name not in made and name not in constants)
+        weights = tuple(name for name in read if name in constants)
         types = {name: self.types[name] for name in (*inputs, *weights) if name in self.types}
         nodes = tuple(site.node for site in rest)
         domains = dict.fromkeys(split_name(node.op)[0] for node in nodes)

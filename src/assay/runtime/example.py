@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from assay.errors import ContractError, HardwareFault, RequestError
+from assay.errors import ContractError, HardwareFault, RequestError, shown
 from assay.graph.graph import ValueType
 from assay.graph.text import quote
 from assay.runtime.host import Value
@@ -23,8 +23,8 @@ def example_inputs(
 
     Raises RequestError for a batch below 1, ContractError for an input that needs an example.
     """
-    if batch < 1:
-        raise RequestError("no such batch", place="batch", want="1 or more", got=str(batch))
+    if not isinstance(batch, int) or batch < 1:
+        raise RequestError("no such batch", place="batch", want="1 or more", got=shown(batch))
     rows = _rows(types)
     binding = {symbol: OPEN for kind in types.values() for symbol in kind.symbols}
     for name, value in example.items():

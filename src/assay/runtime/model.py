@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.errors import ContractError, RequestError
+from assay.errors import ContractError, HardwareFault, RequestError
 from assay.formats.onnx_file import OnnxModel, load_onnx
 from assay.formats.onnx_scopes import modules
 from assay.graph.graph import Graph, ValueType
@@ -130,11 +130,15 @@ class Model:
                     self._others[instead] = self._made(self._given.without(instead))
                 return self._others[instead].run(inputs, nonfinite=nonfinite)
             device.flagged = False
-            found = self.program.run(inputs)
+            try:
+                found = self.program.run(inputs)
+            except MemoryError as error:
+                want, got = "room for a plan and its values", f"{error}"[:300]
+                raise HardwareFault("memory gave out", place=self._place, want=want, got=got) from error
             if nonfinite == "error" and (device.flagged or self._narrow):
-                error = first_overflow(self.program, inputs)
-                if error:
-                    raise error.at(self._place)
+                overflow = first_overflow(self.program, inputs)
+                if overflow:
+                    raise overflow.at(self._place)
         return apart({self._names[name]: value for name, value in found.items()}, inputs)
 
     def profile(

@@ -214,7 +214,7 @@ class Ready:
         self.stage = found
         self.arena: Buffer | None = None
         self.outputs = [inference.names.get(name, name) for name in program.graph.outputs]
-        folded = {name: constant(canonical(array)) for name, array in found.constants.items()}
+        folded = {name: constant(array) for name, array in found.constants.items()}
         self.constants = {**program.weights, **folded}
         self._held: list[Buffer] = []
         self.hosts = [(site, self._bodies(site, program)) for site in found.hosts]
@@ -400,8 +400,8 @@ def _later(name: str) -> Dim:
 
 
 def constant(array: Array) -> Array:
-    """The same memory, which nobody may write through this array."""
-    array = array.view()
+    """What was folded, as all values are: contiguous and with one NaN; nobody may write into it."""
+    array = canonical(np.asarray(array, order="C")).view()
     array.flags.writeable = False
     return array
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import zip_longest
+from math import prod
 
 from assay.errors import AssayError, Violation, near
 from assay.graph.dim import Dim
@@ -244,13 +245,15 @@ class Inference:
             made = self._ruled(site)
         except OverflowError:  # an expression of sizes that grew too long to be of use
             made = [None] * len(node.outputs)
-        except ArithmeticError as error:
+        except (ArithmeticError, ValueError) as error:  # a size of NaN, too
             made = ()
-            site.refuse("sizes that can't be computed", want="a divisor that isn't 0", got=error)
+            site.refuse("sizes that can't be computed", want="finite numbers, no division by 0", got=error)
         site.outputs = contract.outputs(site, made)
         for kind in site.outputs:
             axes = len(kind.shape) if kind else 0
             site.require(axes <= RANK, "too many axes", want=f"at most {RANK} in an output", got=axes)
+            extent = prod(dim.constant or 1 for dim in kind.shape) if kind else 0
+            site.require(extent < 1 << 60, "too many elements", want="fewer than 2⁶⁰ in an output", got=kind)
         for problem in site.problems:
             self._refuse(written, node, definition.schema, problem)
         if site.problems:

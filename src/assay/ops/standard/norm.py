@@ -312,10 +312,11 @@ def _lrn(X: Numbers, alpha: float, beta: float, bias: float, size: int) -> Numbe
 def _lower_lrn(site: Site, emitter: Emitter) -> None:
     composer = Composer(site, emitter)
     x, size = composer.input(0), site.integer("size")
-    before, after = (size - 1) // 2, -(-(size - 1) // 2)
     batch, channels, *rest = x.sizes
+    most = max(channels - 1, 0)  # others are zeros
+    before, after = min((size - 1) // 2, most), min(-(-(size - 1) // 2), most)
     squares = composer.map("mul", x, x)
-    padded = composer.new(x.kind.dtype, batch, channels + size - 1, *rest)
+    padded = composer.new(x.kind.dtype, batch, channels + before + after, *rest)
     composer.padded(squares, padded, 1, before)
     sums = composer.slid(padded, 1, 0, channels)
     for shift in range(1, before + after + 1):

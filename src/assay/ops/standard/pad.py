@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from assay.graph.dim import least
 from assay.ops import chain
@@ -14,6 +15,9 @@ from assay.ops.standard.move import COPIED, copy
 from assay.ops.standard.registry import define
 from assay.ops.standard.shape import axes_of
 from assay.ops.standard.site import Array, Made, Site
+
+MOST_TURNS = 4096
+"""How often an axis may be mirrored or repeated."""
 
 
 def _pad(site: Site) -> Sequence[Made]:
@@ -39,6 +43,11 @@ def _pad(site: Site) -> Sequence[Made]:
         empty = left.constant == 0 and site.text("mode") != "constant" and (before + behind).sign == 1
         site.require(not empty, f"nothing along axis {axis} to pad with", want="1 or more elements", got=what,
                      input=0, dim=size)  # fmt: skip
+        most = MOST_TURNS * max((left.constant or 2) - 1, 1)
+        much = max(before.constant or 0, behind.constant or 0) > most
+        much = much and site.text("mode") in ("reflect", "wrap")
+        rule, want = f"axis {axis} is repeated too often", f"pads of at most {most}"
+        site.require(not much, rule, want=want, got=what, input=1)
         shape[axis] = before + size + behind
     return [tuple(shape)]
 
@@ -58,7 +67,11 @@ def _run_pad(
     inside = tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(data.shape, widths, strict=True))
     wide = [(max(a, 0), max(b, 0)) for a, b in widths]
     if mode != "constant":
-        return np.pad(data[inside], wide, mode)  # type: ignore[call-overload,no-any-return]
+        found = data[inside]
+        for axis, (before, behind) in enumerate(wide):
+            size = found.shape[axis]
+            found = np.take(found, _source(mode, np.arange(-before, size + behind), size), axis)
+        return found
     zero = "" if data.dtype == object else np.zeros((), data.dtype)
     value = zero if constant_value is None else constant_value.reshape(())
     found = np.full([n + a + b for n, (a, b) in zip(data.shape, widths, strict=True)], value, data.dtype)
@@ -67,27 +80,30 @@ def _run_pad(
     return found
 
 
-def _source(mode: str, place: int, size: int) -> int:
-    """The element of an axis that a place outside repeats."""
+def _source(mode: str, places: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """The elements of an axis that places outside repeat."""
     if mode == "edge" or size == 1:
-        return min(max(place, 0), size - 1)
+        return np.clip(places, 0, size - 1)
     if mode == "wrap":
-        return place % size
-    place %= 2 * (size - 1)
-    return min(place, 2 * (size - 1) - place)
+        return places % size
+    places = places % (2 * (size - 1))
+    return np.minimum(places, 2 * (size - 1) - places)
 
 
 def _runs(mode: str, first: int, count: int, size: int) -> Iterator[tuple[int, int, int, int]]:
     """Places from `first` on as runs: the place, the element there, its neighbour's distance, how many."""
-    sources = [_source(mode, first + at, size) for at in range(count)]
-    at = 0
-    while at < count:
-        end = at + 1
-        step = sources[end] - sources[at] if end < count else 0
-        while end < count and sources[end] - sources[end - 1] == step:
-            end += 1
-        yield first + at, sources[at], step, end - at
-        at = end
+    place, end = first, first + count
+    while place < end:
+        source = int(_source(mode, np.array(place), size))
+        if mode == "edge" or size == 1:
+            step, many = 0, count
+        elif mode == "reflect" and place % (2 * (size - 1)) >= size - 1:
+            step, many = -1, source
+        else:
+            step, many = 1, size - source - (mode == "reflect")
+        many = min(many, end - place)
+        yield place, source, step, many
+        place += many
 
 
 def _lower_pad(site: Site, emitter: Emitter) -> None:

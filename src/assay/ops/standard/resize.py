@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import floor, prod
+from math import floor, inf, prod
 
 import numpy as np
 
@@ -65,9 +65,9 @@ def _resize(site: Site) -> Sequence[Made]:
     for place, axis in enumerate(axes):
         dim = site.shape(0)[axis]
         if scaled:
-            site.require(
-                scales[place] > 0, "a scale that isn't positive", want="above 0", got=scales[place], input=2
-            )
+            good, got = 0 < scales[place] < inf, scales[place]
+            if not site.require(good, "no such scale", want="above 0 and finite", got=got, input=2):
+                continue
             shape[axis] = _times(dim, scales[place], site, axis)
         elif site.text("keep_aspect_ratio_policy") == "stretch":
             shape[axis] = Dim.of(values.reshape(-1)[place])
