@@ -16,6 +16,7 @@ from assay.formats.onnx_scopes import modules
 from assay.graph.graph import Graph, ValueType
 from assay.kernels.cache import Progress
 from assay.ops.standard.infer import Inference
+from assay.ops.standard.known import FOLDED
 from assay.ops.standard.schema import newest, split_name
 from assay.runtime.cpu import Cpu
 from assay.runtime.example import example_inputs
@@ -40,10 +41,14 @@ class TensorSpec(NamedTuple):
     shape: tuple[int | str, ...] | None
 
 
+def _weights(model: OnnxModel) -> dict[str, Array]:
+    """As callers know them."""
+    return {name: outside(array, model.graph.types[name].dtype) for name, array in model.weights.items()}
+
+
 def analyse(model: OnnxModel) -> Inference:
     """The walk over a file's graph with symbols for sizes that it leaves open."""
-    weights = {name: outside(array, model.graph.types[name].dtype) for name, array in model.weights.items()}
-    small = {name: array for name, array in weights.items() if array.size <= 1 << 16}
+    small = {name: array for name, array in _weights(model).items() if array.size <= FOLDED}
     found = Inference(model.graph, {}, small).run()
     if found.errors:
         paths = modules(model)
@@ -56,8 +61,7 @@ def running(model: OnnxModel, inference: Inference) -> tuple[Graph, dict[str, Ar
     """The graph as it runs, every node in its newest meaning and functions in line, and its weights."""
     graph = model.graph
     nodes = tuple(site.node for site in inference.sites)
-    weights = {name: outside(array, graph.types[name].dtype) for name, array in model.weights.items()}
-    weights |= inference.constants
+    weights = _weights(model) | inference.constants
     domains = {split_name(node.op)[0] for node in nodes}
     opsets = {domain: newest(domain) for domain in sorted(domains)} | dict(graph.opsets)
     types = {name: kind for name in (*graph.inputs, *weights) if (kind := inference.types[name])}

@@ -139,8 +139,7 @@ def _counted(site: Site) -> bool:
 def _loop(site: Site) -> Sequence[Made]:
     carried = site.types[2:]
     for index in (0, 1):
-        if site.has(index):
-            site.single(index)
+        site.single(index)
     what = "condition, carried, collected; and iteration, condition, carried for inputs"
     if not arity(site, len(carried) + 2, len(site.node.outputs) + 1, what):
         return []

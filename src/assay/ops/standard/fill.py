@@ -172,8 +172,7 @@ define(
 
 def _triangle(site: Site) -> Sequence[Made]:
     site.want_rank(0, 2, -1)
-    if site.has(1):
-        site.want_rank(1, 0, 1)
+    site.want_rank(1, 0, 1)
     site.value(1)
     return [site.shape(0)]
 

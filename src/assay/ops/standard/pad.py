@@ -32,8 +32,7 @@ def _pad(site: Site) -> Sequence[Made]:
     site.require(good, "number of pads", want=want, got=count, input=1)
     if site.problems or widths is None or axes is None:
         return [None if site.problems else site.open_shape(rank)]
-    if site.has(2):
-        site.single(2)
+    site.single(2)
     for at, axis in enumerate(axes):
         before, behind, size = widths[at], widths[at + len(axes)], shape[axis]
         left = least(before, 0) + size + least(behind, 0)

@@ -201,8 +201,7 @@ pointwise("Mean", _mean, "mean = the sum of the inputs, in order, over their num
 
 def _clip_rule(site: Site) -> Sequence[Made]:
     for index in (1, 2):
-        if site.has(index):
-            site.want_rank(index, 0)
+        site.want_rank(index, 0)
     return [site.shape(0)]
 
 

@@ -149,8 +149,7 @@ define(
 
 def _dropout(site: Site) -> Sequence[Made]:
     for index in (1, 2):
-        if site.has(index):
-            site.want_rank(index, 0, 1)
+        site.want_rank(index, 0, 1)
     ratio = site.peek(1)
     good = ratio is None or bool(np.all((ratio.astype(np.float64) >= 0) & (ratio.astype(np.float64) < 1)))
     site.require(good, "ratio out of range", want="0 to below 1", got=ratio, input=1)

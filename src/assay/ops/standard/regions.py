@@ -144,8 +144,7 @@ def _boxes(site: Site) -> Sequence[Made]:
     site.agree(boxes[0], scores[0], "sizes of the batch", 1)
     site.agree(boxes[1], scores[2], "boxes and scores", 1)
     for index in (2, 3, 4):
-        if site.has(index):
-            site.want_rank(index, 0, 1)
+        site.want_rank(index, 0, 1)
     iou = site.peek(3)
     site.require(
         iou is None or bool(np.all(np.abs(iou.astype(np.float64) - 0.5) <= 0.5)),

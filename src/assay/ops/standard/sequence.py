@@ -61,13 +61,8 @@ define(
 )  # fmt: skip
 
 
-def _position(site: Site, index: int) -> None:
-    if site.has(index):
-        site.single(index)
-
-
 def _at(site: Site) -> Sequence[Made]:
-    _position(site, 1)
+    site.single(1)
     return [_element(site)]
 
 
@@ -86,7 +81,7 @@ define(
 
 
 def _insert(site: Site) -> Sequence[Made]:
-    _position(site, 2)
+    site.single(2)
     held, kind = _element(site), site.type(1)
     want = f"{held.dtype}, as the sequence holds"
     site.require(not differ(held, kind), "an element of another type", want=want, got=kind, input=1)
@@ -111,7 +106,7 @@ define(
 
 
 def _erase(site: Site) -> Sequence[Made]:
-    _position(site, 1)
+    site.single(1)
     return [site.type(0)]
 
 
@@ -154,8 +149,7 @@ define(
 def _split(site: Site) -> Sequence[Made]:
     axis, kind, shape = site.integer("axis"), site.type(0), list(site.shape(0))
     sizes, part = site.ints(1) if site.has(1) else None, site.unknown("part")
-    if site.has(1):
-        site.want_rank(1, 0, 1)
+    site.want_rank(1, 0, 1)
     if sizes is not None:
         site.natural(1, [Dim.of(size) for size in sizes])
         if site.rank(1):

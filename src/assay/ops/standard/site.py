@@ -195,13 +195,15 @@ class Site:
         return not broken
 
     def want_rank(self, index: int, low: int, high: int | None = None) -> bool:
-        """Whether an input has a rank in the range; `high` is `low` where it isn't given, −1 for no limit."""
-        high = low if high is None else high
-        good = low <= self.rank(index) and (high < 0 or self.rank(index) <= high)
+        """Whether an input, unless it is absent, has a rank in the range; `high` is `low` where it isn't
+        given, −1 for no limit.
+        """
+        if not self.has(index):
+            return True
+        high, rank = low if high is None else high, self.rank(index)
+        good = low <= rank and (high < 0 or rank <= high)
         want = f"{low}" if high == low else f"{low} or more" if high < 0 else f"{low} to {high}"
-        return self.require(
-            good, "wrong rank", want=want, got=f"{self.rank(index)} in {self.type(index)}", input=index
-        )
+        return self.require(good, "wrong rank", want=want, got=f"{rank} in {self.type(index)}", input=index)
 
     def agree(self, left: Dim, right: Dim, what: str, input: int = -1, hint: str = "") -> Dim:
         """The dimension that two are both; a violation where they differ for all sizes above 0."""
@@ -239,9 +241,10 @@ class Site:
         return self.shape(index)[0].constant if self.want_rank(index, 1) else None
 
     def single(self, index: int) -> None:
-        """Hold an input to one number."""
-        one = self.rank(index) < 2 and not any(size.differs(1) for size in self.shape(index))
-        self.require(one, "not one number", want="[]", got=self.type(index), input=index)
+        """Hold an input that may be absent to one number."""
+        if self.has(index):
+            one = self.rank(index) < 2 and not any(size.differs(1) for size in self.shape(index))
+            self.require(one, "not one number", want="[]", got=self.type(index), input=index)
 
     def match(self, index: int, *wanted: Dim, what: str = "sizes", hint: str = "") -> None:
         """Hold an input that may be absent against its shape."""
