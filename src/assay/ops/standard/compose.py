@@ -62,6 +62,15 @@ class Composer:
         kind = ValueType.of(dtype, *sizes)
         return Value(self.emitter.temporary(kind.nbytes({})).name, kind)
 
+    def call(
+        self, kernel: str, arguments: Sequence[object], *, writes: Sequence[Value | None], scratch: int = 0
+    ) -> None:
+        """A kernel's call. Among its arguments are values, or None for one that is absent."""
+        given = (0 if each is None else each for each in arguments)
+        words = [each.address if isinstance(each, Value) else each for each in given]
+        targets = [each.address for each in writes if each]
+        self.emitter.call(kernel, words, writes=targets, scratch=scratch)
+
     def map(self, stem: str, *operands: Value | float, to: Value | None = None) -> Value:
         """A block function on values, broadcast together, and then numbers of the first one's type."""
         values = [each for each in operands if isinstance(each, Value)]
@@ -82,8 +91,7 @@ class Composer:
             to = self.new(dtype, *(1 if axis in axes else size for axis, size in enumerate(x.sizes)))
         words = reduction(name, dtype.name, x.sizes, axes, start)
         kernel = f"reduce.{dtype}" if dtype.kind == "float" else "reduce.integer"
-        arguments = [x.address, to.address, "scratch", *words]
-        self.emitter.call(kernel, arguments, reads=[x.address], writes=[to.address], scratch=REDUCE_SCRATCH)
+        self.call(kernel, [x, to, "scratch", *words], writes=[to], scratch=REDUCE_SCRATCH)
         return to
 
     def moved(self, x: Value, order: Sequence[int], to: Value | None = None) -> Value:
@@ -93,17 +101,14 @@ class Composer:
         to = to or self.new(x.kind.dtype, *sizes)
         strides = chain.strides(size, x.sizes)
         view = chain.view(size, sizes, [strides[axis] for axis in order])
-        self.emitter.copy(chain.Operand(x.name, size, view), chain.Operand(to.name, size), prod(sizes))
+        self.emitter.copy(chain.Operand(x.name, size, view), self.whole(to), prod(sizes))
         return to
 
     def fill(self, to: Value, number: float) -> None:
         """All elements the same number."""
-        operand = chain.Operand("", to.kind.dtype.size, number=bits_of(number, to.kind.dtype))
-        link = chain.Link(
-            chain.function("min", [to.kind.dtype], to.kind.dtype),
-            (operand, operand),
-            chain.Operand(to.name, to.kind.dtype.size),
-        )
+        dtype = to.kind.dtype
+        operand = chain.Operand("", dtype.size, number=bits_of(number, dtype))
+        link = chain.Link(chain.function("min", [dtype], dtype), (operand, operand), self.whole(to))
         self.emitter.chain(to.sizes, link)
 
     def whole(self, x: Value) -> chain.Operand:
@@ -117,21 +122,21 @@ class Composer:
         first = sum(start * stride for start, stride in zip(starts, strides, strict=True))
         return chain.Operand(x.name, size, chain.view(size, sizes, strides, first))
 
+    def put(self, x: Value, to: Value, *starts: int) -> None:
+        """The value as a box of another one."""
+        self.emitter.copy(self.whole(x), self.part(to, starts, x.sizes), prod(x.sizes))
+
     def padded(self, x: Value, to: Value, axis: int, before: int) -> None:
         """The value along an axis of a larger one, with zeros around."""
         self.fill(to, 0)
-        starts = [before if each == axis else 0 for each in range(len(x.sizes))]
-        target = self.part(to, starts, x.sizes)
-        self.emitter.copy(chain.Operand(x.name, x.kind.dtype.size), target, prod(x.sizes))
+        self.put(x, to, *(before if each == axis else 0 for each in range(len(x.sizes))))
 
     def slid(self, x: Value, axis: int, start: int, count: int) -> Value:
         """So many places along an axis."""
         sizes = tuple(count if each == axis else size for each, size in enumerate(x.sizes))
         to = self.new(x.kind.dtype, *sizes)
         starts = [start if each == axis else 0 for each in range(len(x.sizes))]
-        self.emitter.copy(
-            self.part(x, starts, sizes), chain.Operand(to.name, to.kind.dtype.size), prod(sizes)
-        )
+        self.emitter.copy(self.part(x, starts, sizes), self.whole(to), prod(sizes))
         return to
 
 

@@ -73,11 +73,10 @@ def emit(site: Site, emitter: Emitter, calls: Sequence[Convolution], filters: in
     bias = emitter.floats(2) if site.has(2) else None
     arranged = emitter.temporary(size * max((each.end for each in calls), default=0))
     for each in calls:
-        emitter.call(f"conv.arrange{8 * size}", [w, arranged, *each.arranged], reads=[w], writes=[arranged])
-    reads = [x, arranged, *([bias] if bias else [])]
+        emitter.call(f"conv.arrange{8 * size}", [w, arranged, *each.arranged], writes=[arranged])
     for each in calls:
         words = [x, arranged, bias or 0, y, "scratch", *each.words]
-        emitter.call(f"conv.{kind}", words, reads=reads, writes=[y], scratch=scratch(filters, size))
+        emitter.call(f"conv.{kind}", words, writes=[y], scratch=scratch(filters, size))
 
 
 def _thin(space: Spatial) -> Spatial:
@@ -104,7 +103,7 @@ def _depthwise(site: Site, emitter: Emitter, call: WindowCall) -> None:
     bias = given[2] if len(given) > 2 else 0
     y = emitter.narrowed(F32)
     words = [given[0], given[1], bias, y, "scratch", *call.words]
-    emitter.call("window.depthwise", words, reads=given, writes=[y], scratch=call.scratch)
+    emitter.call("window.depthwise", words, writes=[y], scratch=call.scratch)
 
 
 define(

@@ -125,12 +125,16 @@ class Emitter:
         kernel: str,
         arguments: Sequence[object],
         *,
-        reads: Sequence[Address],
         writes: Sequence[Address],
+        reads: Sequence[Address] | None = None,
         scratch: int = 0,
     ) -> None:
-        """Add a call. The word "scratch" among the arguments stands for the scratch's two."""
+        """Add a call. The word "scratch" among the arguments stands for the scratch's two. It reads all
+        values among them that it doesn't write, unless `reads` says otherwise.
+        """
         words = tuple(Scratch() if isinstance(word, str) else cast(Argument, word) for word in arguments)
+        if reads is None:
+            reads = [word for word in words if isinstance(word, Address) and word not in writes]
         sources, targets = (tuple(address.name for address in each) for each in (reads, writes))
         once = all(name in self.fixed for name in sources)
         if once:

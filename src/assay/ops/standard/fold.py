@@ -88,7 +88,7 @@ def _lower_reverse(site: Site, emitter: Emitter) -> None:
     x, lengths, y = emitter.input(0), emitter.input(1), emitter.output()
     rows, columns, *rest = site.sizes(0)
     words = [x, lengths, y, rows, columns, prod(rest) * site.dtype(0).size, int(site["time_axis"] == 0)]
-    emitter.call("index.reverse", words, reads=[x, lengths], writes=[y])
+    emitter.call("index.reverse", words, writes=[y])
 
 
 define(

@@ -104,7 +104,7 @@ def _lower_gather(words: Callable[[Site], tuple[int, ...]], site: Site, emitter:
     if prod(site.out()):
         x, indices, y = emitter.input(0), emitter.input(1), emitter.output()
         arguments = [x, indices, y, *_words(site, 1, words(site))]
-        emitter.call("index.gather", arguments, reads=[x, indices], writes=[y])
+        emitter.call("index.gather", arguments, writes=[y])
 
 
 def _along(site: Site) -> tuple[int, ...]:

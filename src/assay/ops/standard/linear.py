@@ -70,12 +70,12 @@ def product(
     size = 8 if kind.endswith("64") else 4
     if fixed and kind == "float32" and not batch and strides[0] == k and k:
         panels = emitter.temporary(packed_bytes("float32", 4, n, k))
-        emitter.call("matmul.pack", [b, panels, k, n, *strides[1:]], reads=[b], writes=[panels])
+        emitter.call("matmul.pack", [b, panels, k, n, *strides[1:]], writes=[panels])
         words = [a, panels, y, m, k, n, "scratch"]
-        emitter.call("gemm.float32", words, reads=[a, panels], writes=[y], scratch=EDGE)
+        emitter.call("gemm.float32", words, writes=[y], scratch=EDGE)
         return
     words = [a, b, y, "scratch", m, k, n, *strides, len(batch), *(word for each in batch for word in each)]
-    emitter.call(f"matmul.{kind}", words, reads=[a, b], writes=[y], scratch=matmul_scratch(size))
+    emitter.call(f"matmul.{kind}", words, writes=[y], scratch=matmul_scratch(size))
 
 
 def _stride(sizes: Sequence[int], axis: int) -> int:

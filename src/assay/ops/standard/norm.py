@@ -136,12 +136,8 @@ def _lower_layer(site: Site, emitter: Emitter) -> None:
     plain = all(w is None or prod(w.sizes) == n for w in weights) and x.kind.dtype is F32
     y = composer.output(x.kind.dtype)
     if plain:
-        given = [each.address if each else 0 for each in (*weights, y, *statistics)]
-        words = [x.address, *given, rows, n, 1, 1 if any(weights) else n, site.number("epsilon")]
-        reads = [x.address, *(w.address for w in weights if w)]
-        emitter.call(
-            "norm.standardise", words, reads=reads, writes=[s.address for s in (y, *statistics) if s]
-        )
+        numbers = [rows, n, 1, 1 if any(weights) else n, site.number("epsilon")]
+        composer.call("norm.standardise", [x, *weights, y, *statistics, *numbers], writes=[y, *statistics])
         return
     apart, root = _apart(composer, x, range(axis, len(sizes)), statistics[0])
     normal = composer.map("mul", apart, composer.map("reciprocal", root, to=statistics[1]))
@@ -225,9 +221,8 @@ def _lower_grouped(site: Site, emitter: Emitter) -> None:
     pixels = prod(rest)
     n = channels // max(groups, 1) * pixels
     if x.kind.dtype is F32:
-        words = [x.address, scale.address, bias.address, y.address, 0, 0, batch * groups, n, groups, pixels]
-        reads = [x.address, scale.address, bias.address]
-        emitter.call("norm.standardise", [*words, site.number("epsilon")], reads=reads, writes=[y.address])
+        words = [x, scale, bias, y, 0, 0, batch * groups, n, groups, pixels, site.number("epsilon")]
+        composer.call("norm.standardise", words, writes=[y])
         return
     rows = x.shaped(batch, groups, n)
     normal = composer.map("div", *_apart(composer, rows, [2])).shaped(batch, channels, pixels)

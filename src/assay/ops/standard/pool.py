@@ -55,9 +55,8 @@ def _emit(
     """A pool's call; its words behind the scratch."""
     batch, channels = x.sizes[:2]
     call = conv_sizes.window(batch, channels, 1, space, counted, x.kind.dtype.size)
-    words = [x.address, 0, 0, y.address, "scratch", *call.words]
-    emitter = composer.emitter
-    emitter.call(_kernel(kernel, x), words, reads=[x.address], writes=[y.address], scratch=call.scratch)
+    words = [x, 0, 0, y, "scratch", *call.words]
+    composer.call(_kernel(kernel, x), words, writes=[y], scratch=call.scratch)
     return call.words
 
 
@@ -78,7 +77,7 @@ def _lower_max(site: Site, emitter: Emitter) -> None:
     if len(site.node.outputs) > 1 and site.node.outputs[1]:
         places = emitter.output(1)
         arguments = [x.address, y.address, places, site.integer("storage_order"), *words]
-        emitter.call(_kernel("places", x), arguments, reads=[x.address, y.address], writes=[places])
+        emitter.call(_kernel("places", x), arguments, writes=[places])
 
 
 define(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from assay.graph.dim import Dim
 from assay.kernels.sizes import ACTIVATIONS
@@ -155,11 +154,9 @@ class _Layer:
         for step in range(self.steps)[:: -1 if backwards else 1]:
             here = composer.slid(gates, 0, batch * step, batch) if self.steps > 1 else gates
             h, c, y = self.step(here, r, p, h, c, inner, step, activations)
-            target = composer.part(outputs, (step, direction, 0, 0), (1, 1, batch, n))
-            self.emitter.copy(composer.whole(y), target, batch * n)
+            composer.put(y.shaped(1, 1, batch, n), outputs, step, direction, 0, 0)
         for value, to in zip((h, c), states, strict=True):
-            target = composer.part(to, (direction, 0, 0), (1, batch, n))
-            self.emitter.copy(composer.whole(value), target, batch * n)
+            composer.put(value.shaped(1, batch, n), to, direction, 0, 0)
 
     def zeros(self) -> Value:
         state = self.composer.new(F32, self.batch, self.hidden)
@@ -174,49 +171,24 @@ class _Layer:
         composer, batch, n = self.composer, self.batch, self.hidden
         after, cell, y = (composer.new(F32, batch, n) for _ in range(3))
         recurrent = self.times(h, r)
-        reads = [v.address for v in (gates, recurrent, h, c, p, inner) if v]
-        reads += [self.lens] if isinstance(self.lens, Address) else []
-        tail = [batch, n, step, self.lens, self.bound]
+        tail: list[object] = [batch, n, step, self.lens, self.bound]
         if self.op == "RNN":
-            words = [
-                gates.address,
-                recurrent.address,
-                h.address,
-                after.address,
-                y.address,
-                *tail,
-                *activations,
-            ]
-            self.emitter.call("recurrent.rnn", words, reads=reads, writes=[after.address, y.address])
+            words: list[object] = [gates, recurrent, h, after, y, *tail, *activations]
+            composer.call("recurrent.rnn", words, writes=[after, y])
             return after, after, y
         if self.op == "LSTM":
-            coupled = self.site.integer("input_forget")
-            words = [
-                gates.address, recurrent.address, p.address if p else 0, h.address, c.address, after.address,
-                cell.address, y.address, *tail, coupled, *activations,
-            ]  # fmt: skip
-            writes = [after.address, cell.address, y.address]
-            self.emitter.call("recurrent.lstm", words, reads=reads, writes=writes)
+            words = [gates, recurrent, p, h, c, after, cell, y, *tail, self.site.integer("input_forget")]
+            composer.call("recurrent.lstm", [*words, *activations], writes=[after, cell, y])
             return after, cell, y
         reset: Value | None = None
         if not self.site["linear_before_reset"]:
             product_of = composer.new(F32, batch, n)
-            words = [gates.address, recurrent.address, h.address, product_of.address, batch, n, self.bound]
-            self.emitter.call(
-                "recurrent.gru_reset", [*words, *activations[:3]], reads=reads, writes=[product_of.address]
-            )
+            words = [gates, recurrent, h, product_of, batch, n, self.bound, *activations[:3]]
+            composer.call("recurrent.gru_reset", words, writes=[product_of])
             reset = self.times(product_of, composer.slid(r, 0, 2 * n, n))
-            reads.append(reset.address)
-        words = [
-            gates.address, recurrent.address, reset.address if reset else 0, inner.address if inner else 0,
-            h.address, after.address, y.address, *tail, *activations,
-        ]  # fmt: skip
-        self.emitter.call("recurrent.gru", words, reads=reads, writes=[after.address, y.address])
+        words = [gates, recurrent, reset, inner, h, after, y, *tail, *activations]
+        composer.call("recurrent.gru", words, writes=[after, y])
         return after, after, y
-
-
-def _lower(site: Site, emitter: Emitter) -> None:
-    _Layer(site, emitter).run()
 
 
 _FORMULAS = {
@@ -238,7 +210,8 @@ for _op, _formula in _FORMULAS.items():
             **({"input_forget": FLAG} if _op == "LSTM" else {}),
             **({"linear_before_reset": FLAG} if _op == "GRU" else {}),
         },
-        lower=partial(_lower), exactness=Exactness("ulp", 4096, "of magnitudes: errors go from step to step"),
+        lower=lambda site, emitter: _Layer(site, emitter).run(),
+        exactness=Exactness("ulp", 4096, "of magnitudes: errors go from step to step"),
         numerics=("Products as MatMul's; biases are added to each other, then to the inputs' product.",),
         kernels=(("matmul or gemm, and recurrent." + _op.lower(), "always, by way of float32"),),
     )  # fmt: skip

@@ -145,17 +145,9 @@ def _lower_arg(least: int, site: Site, emitter: Emitter) -> None:
     x, dtype = emitter.widened(0)
     sizes, axis = site.sizes(0), site.integer("axis")
     outer, inner = prod(sizes[:axis]), prod(sizes[axis + 1 :])
-    words = [
-        x,
-        emitter.output(),
-        KINDS[dtype.name],
-        outer,
-        sizes[axis],
-        inner,
-        least,
-        site.integer("select_last_index"),
-    ]
-    emitter.call("order.arg", words, reads=[x], writes=[emitter.output()])
+    y, last = emitter.output(), site.integer("select_last_index")
+    words = [x, y, KINDS[dtype.name], outer, sizes[axis], inner, least, last]
+    emitter.call("order.arg", words, writes=[y])
 
 
 def _numpy_arg(least: int, data: Numbers, axis: int, keepdims: int, select_last_index: int) -> Numbers:
@@ -182,8 +174,7 @@ def _softmax_lower(log: bool, site: Site, emitter: Emitter) -> None:
     x, axis = composer.input(0), site.integer("axis")
     y = composer.output(x.kind.dtype)
     if x.kind.dtype is F32 and axis == len(x.sizes) - 1 and not log:
-        words = [x.address, y.address, prod(x.sizes[:-1]), x.sizes[-1]]
-        emitter.call("softmax.float32", words, reads=[x.address], writes=[y.address])
+        composer.call("softmax.float32", [x, y, prod(x.sizes[:-1]), x.sizes[-1]], writes=[y])
         return
     less = composer.map("sub", x, composer.reduce("max", x, [axis], -np.inf))
     powers = composer.map("exp", less)

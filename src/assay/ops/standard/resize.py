@@ -130,7 +130,7 @@ def _lower(site: Site, emitter: Emitter) -> None:
         if nearest:
             table = emitter.table(np.ascontiguousarray(indices[:, 0]))
             words = [address, table, to, 1, *along(dtype.size, sizes, axis, count)]
-            emitter.call("index.gather", words, reads=[address, table], writes=[to])
+            emitter.call("index.gather", words, writes=[to])
         else:
             table = emitter.table(np.ascontiguousarray(indices))
             factors = emitter.table(np.ascontiguousarray(weights.astype(dtype.numpy)))
@@ -138,7 +138,7 @@ def _lower(site: Site, emitter: Emitter) -> None:
                 address, table, factors, to, prod(sizes[:axis]), extent, count, indices.shape[1],
                 prod(sizes[axis + 1 :]), site.number("extrapolation_value"),
             ]  # fmt: skip
-            emitter.call(f"resize.{dtype}", words, reads=[address, table, factors], writes=[to])
+            emitter.call(f"resize.{dtype}", words, writes=[to])
         address, sizes = to, made
 
 

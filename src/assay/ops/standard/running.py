@@ -39,12 +39,8 @@ def _lower_running(how: int, site: Site, emitter: Emitter) -> None:
     y, sizes, axis = emitter.narrowed(dtype), site.sizes(0), axes[0] % site.rank(0)
     start = emitter.table(np.array([how == PRODUCT], dtype.numpy))
     words = [x, y, start, KINDS[dtype.name], how, prod(sizes[:axis]), sizes[axis], prod(sizes[axis + 1 :])]
-    emitter.call(
-        "index.cumulate",
-        [*words, site.integer("exclusive"), site.integer("reverse")],
-        reads=[x, start],
-        writes=[y],
-    )
+    words += [site.integer("exclusive"), site.integer("reverse")]
+    emitter.call("index.cumulate", words, writes=[y])
 
 
 def _running(how: int, x: Numbers, axis: Numbers, *, exclusive: int, reverse: int) -> Numbers:
@@ -90,7 +86,7 @@ def _lower_top(site: Site, emitter: Emitter) -> None:
     indices = emitter.output(1) if names[1] else emitter.temporary(8 * size)
     words = [KINDS[dtype.name], prod(sizes[:axis]), sizes[axis], prod(sizes[axis + 1 :]), found[0]]
     arguments = [x, values, indices, "scratch", *words, int(not site["largest"])]
-    emitter.call("order.top", arguments, reads=[x], writes=[values, indices], scratch=max(16 * found[0], 64))
+    emitter.call("order.top", arguments, writes=[values, indices], scratch=max(16 * found[0], 64))
 
 
 def _best(X: Numbers, K: Numbers, *, axis: int, largest: int, sorted: int) -> tuple[Numbers, Numbers]:
