@@ -19,6 +19,7 @@ from assay.runtime.model import Model, analyse
 
 Shape = Sequence[int | str]
 F, I64 = TensorProto.FLOAT, TensorProto.INT64
+IMAGE, WEIGHTS = (1, 1, 4, 4), (1, 1, 3, 3)
 
 
 def model(
@@ -63,6 +64,15 @@ def inferred(proto: onnx.ModelProto) -> list[str]:
         ("Gather", [(4, 3)], {1: [4]}, {}, "index out of range"),
         ("Multinomial", [(2, 2)], {}, {"dtype": 1}, "attribute dtype: type not admitted"),
         ("HannWindow", [], {0: 4}, {"output_datatype": 8}, "attribute output_datatype: type not admitted"),
+        ("Conv", [IMAGE, WEIGHTS], {}, {"kernel_shape": [3]}, "window of another rank"),
+        ("ConvTranspose", [IMAGE, WEIGHTS], {}, {"kernel_shape": [2, 2]}, "kernel_shape isn't the weights'"),
+        ("ConvTranspose", [IMAGE, WEIGHTS], {}, {"output_shape": [3]}, "output_shape: wrong length"),
+        ("ConvTranspose", [IMAGE, WEIGHTS], {}, {"output_shape": [-3, 5]}, "negative size"),
+        ("ConvTranspose", [IMAGE, (1, 1, 1, 1)], {}, {"pads": [3, 3, 3, 3]}, "negative size"),
+        ("ConvTranspose", [(1, 3, 4, 4), (3, 1, 3, 3)], {}, {"group": 2}, "groups don't divide"),
+        ("DeformConv", [IMAGE, WEIGHTS, (1, 18, 2, 2)], {}, {"kernel_shape": [3]}, "window of another rank"),
+        ("RNN", [(2, 1, 3), (1, 2, 3), (1, 2, 2)], {}, {"hidden_size": 2, "activations": ["Foo"]},
+         "attribute activations: none of these"),
         ("MaxUnpool", [(1, 1, 1, 2)], {1: [[[[0, 1]]]]}, {"kernel_shape": [1, 2], "strides": [2]},
          "attribute strides: wrong length"),
         ("GatherND", [(4, 3)], {1: [[0, 3]]}, {}, "index of axis 1 out of range"),

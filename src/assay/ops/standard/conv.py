@@ -15,7 +15,7 @@ from assay.ops.standard.emit import Emitter, whole
 from assay.ops.standard.linear import product_kind
 from assay.ops.standard.registry import define
 from assay.ops.standard.site import Made, Site
-from assay.ops.standard.windows import RANGES, Window, lists, window
+from assay.ops.standard.windows import RANGES, Window, lists, weights_window, window
 from assay.tensor.dtype import F32
 
 ORDER = (
@@ -28,25 +28,9 @@ EXACTNESS = Exactness("ulp", "C * 128 + 2", "one rounding for each term of the w
 
 
 def window_of(site: Site) -> Window | None:
-    """The window of a convolution; its sizes are those of the weights."""
-    x, w = site.shape(0), site.shape(1)
-    if not (site.want_rank(0, 3, -1) and site.want_rank(1, site.rank(0))):
-        return None
-    given = site.integers("kernel_shape")
-    sizes = [dim.constant for dim in w[2:]]
-    if given is not None and len(given) == len(sizes):
-        for axis, (size, dim) in enumerate(zip(given, w[2:], strict=True)):
-            site.require(
-                dim.equals(size),
-                "kernel_shape isn't the weights'",
-                want=f"{dim} at axis {axis + 2}",
-                got=size,
-                input=1,
-            )
-        sizes = list(given)
-    if None in sizes or site.problems:
-        return None
-    return window(site, x[2:], tuple(size for size in sizes if size is not None))
+    """The window of a convolution."""
+    size = weights_window(site)
+    return window(site, site.shape(0)[2:], size) if size else None
 
 
 def _conv(site: Site) -> Sequence[Made]:
@@ -120,17 +104,16 @@ define(
 
 
 def _transposed_window(site: Site) -> Window | None:
-    x, w = site.shape(0), site.shape(1)
-    if not (site.want_rank(0, 3, -1) and site.want_rank(1, site.rank(0))):
+    sizes = weights_window(site)
+    if sizes is None:
         return None
-    dims = len(x) - 2
-    given = lists(site, dims)
-    sizes = site.integers("kernel_shape") or tuple(dim.constant or 0 for dim in w[2:])
+    x, dims, given = site.shape(0), len(sizes), lists(site, len(sizes))
     added = site.integers("output_padding") or (0,) * dims
     wanted = site.integers("output_shape")
-    if given is None or not site.require(
-        len(sizes) == len(added) == dims, "lists of another rank", want=dims, got=len(sizes)
-    ):
+    for key, found in (("output_padding", added), ("output_shape", wanted)):
+        good = found is None or len(found) in (dims, len(x) if found is wanted else dims)
+        site.require(good, f"attribute {key}: wrong length", want=dims, got=found)
+    if given is None or site.problems:
         return None
     mode = site.text("auto_pad")
     before, after, output = list[Dim](), list[Dim](), list[Dim]()
@@ -149,19 +132,19 @@ def _transposed_window(site: Site) -> Window | None:
         before.append(low)
         after.append(high)
         output.append(count)
-    return Window(
-        tuple(sizes), given["strides"], given["dilations"], tuple(before), tuple(after), tuple(output)
-    )
+    site.natural(0, output)
+    return Window(sizes, given["strides"], given["dilations"], tuple(before), tuple(after), tuple(output))
 
 
 def _conv_transpose(site: Site) -> Sequence[Made]:
     found = _transposed_window(site)
-    if found is None:
+    if site.problems:
         return [None]
     x, w, group = site.shape(0), site.shape(1), site.integer("group")
+    site.multiple(x[1], group, "channels that groups don't divide", 0)
     site.agree(x[1], w[0], "channels", 1, "the weights are [channels, filters / group, …]")
     site.match(2, w[1] * group, what="filters and biases")
-    return [(x[0], w[1] * group, *found.output)]
+    return [(x[0], w[1] * group, *(found.output if found else _open(site)))]
 
 
 def _lower_transposed(site: Site, emitter: Emitter) -> None:

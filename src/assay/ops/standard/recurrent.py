@@ -51,6 +51,9 @@ def _rule(site: Site) -> Sequence[Made]:
     if isinstance(names, tuple):
         rule, text = "attribute activations: wrong number", f"{count} or more"
         site.require(len(names) >= count, rule, want=text, got=len(names))
+        strange = [name for name in names if str(name).lower() not in map(str.lower, ACTIVATIONS)]
+        want = ", ".join(ACTIVATIONS)
+        site.require(not strange, "attribute activations: none of these", want=want, got=strange)
     whole = (batch, steps, directions, hidden) if layout else (steps, *last)
     return [whole, last, last][: len(site.node.outputs)]
 

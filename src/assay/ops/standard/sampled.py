@@ -15,7 +15,7 @@ from assay.ops.standard.definition import FLAG, POSITIVE, one_of
 from assay.ops.standard.function import Function, Name, written
 from assay.ops.standard.registry import define
 from assay.ops.standard.site import Made, Site
-from assay.ops.standard.windows import lists
+from assay.ops.standard.windows import lists, weights_window
 from assay.tensor.dtype import F32, F64, I64, DType
 
 Places = NDArray[np.int64]
@@ -177,7 +177,8 @@ define(
 
 
 def _deformed(site: Site) -> Sequence[Made]:
-    if not (site.want_rank(0, 3, -1) & site.want_rank(1, site.rank(0)) & site.want_rank(2, site.rank(0))):
+    size = weights_window(site)
+    if site.problems or not site.want_rank(2, site.rank(0)):
         return [None]
     x, w, offset = site.shape(0), site.shape(1), site.shape(2)
     dims, group, parts = len(x) - 2, site.integer("group"), site.integer("offset_group")
@@ -187,10 +188,10 @@ def _deformed(site: Site) -> Sequence[Made]:
     site.agree(x[1], w[1] * group, "channels", 1, "the weights are [filters, channels / group, …]")
     site.multiple(w[0], group, "groups don't divide the filters", 1)
     site.multiple(x[1], parts, "groups don't divide the channels", 0)
-    size = site.integers("kernel_shape") or tuple(dim.constant or 0 for dim in w[2:])
+    if size is None:
+        return [(x[0], w[0], *offset[2:])]
     taps, output = prod(w[2:], start=Dim.of(1)), []
     for axis, dim in enumerate(x[2:]):
-        site.agree(w[2 + axis], Dim.of(size[axis]), "kernel_shape and weights", 1)
         room = (
             dim
             + given["pads"][axis]

@@ -54,6 +54,21 @@ def lists(site: Site, dims: int) -> dict[str, tuple[int, ...]] | None:
     return found
 
 
+def weights_window(site: Site) -> tuple[int, ...] | None:
+    """The sizes of a convolution's window, those of input 1; None where they aren't known, or wrong."""
+    if not (site.want_rank(0, 3, -1) and site.want_rank(1, site.rank(0))):
+        return None
+    spatial, given = site.shape(1)[2:], site.integers("kernel_shape")
+    sizes = [dim.constant for dim in spatial] if given is None else list(given)
+    rule, want = "window of another rank", f"{len(spatial)} sizes"
+    if site.require(len(sizes) == len(spatial), rule, want=want, got=sizes):
+        for axis, (dim, size) in enumerate(zip(spatial, sizes, strict=True), start=2):
+            good, want = None if size is None else dim.equals(size), f"{dim} at axis {axis}"
+            site.require(good, "kernel_shape isn't the weights'", want=want, got=size, input=1)
+    found = tuple(size for size in sizes if size is not None)
+    return None if site.problems or len(found) < len(sizes) else found
+
+
 def window(site: Site, spatial: Shape, size: tuple[int, ...], ceil: bool = False) -> Window | None:
     """The window over an input of these sizes. None where attributes contradict each other."""
     dims = len(spatial)
