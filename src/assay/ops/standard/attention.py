@@ -107,7 +107,10 @@ def _rotary(site: Site) -> Sequence[Made]:
     x = _heads(site, 0, "num_heads")
     assert x
     part = site.integer("rotary_embedding_dim")
-    half = (Dim.of(part) if part else x[3]) // 2
+    turned = Dim.of(part) if part else x[3]
+    site.fits(0, turned, x[3], "rotary_embedding_dim above the head size")
+    site.multiple(turned, 2, "halves of an odd number of elements", 0)
+    half = turned // 2
     for index in (1, 2):
         if site.has(3):
             site.match(index, site.shape(index)[0] if site.rank(index) else Dim.of(0), half)

@@ -9,7 +9,6 @@ import numpy as np
 from assay.graph.dim import Dim
 from assay.graph.graph import ValueType
 from assay.kernels import conv_sizes
-from assay.kernels.conv_sizes import Spatial
 from assay.ops.operator import BITWISE, Exactness
 from assay.ops.standard.compose import Composer, Value
 from assay.ops.standard.definition import FLAG, POSITIVE
@@ -38,10 +37,12 @@ def _pool(site: Site) -> Sequence[Made]:
     return [shape, *[ValueType(I64, shape)] * (len(site.node.outputs) - 1)]
 
 
-def _space(site: Site) -> Spatial:
-    found = _window(site)
+def _begun(site: Site, emitter: Emitter) -> tuple[Composer, Value, Value, Window]:
+    """What a pool reads, as float32, which holds small integers, or float64 if it is that; and writes."""
+    composer, found = Composer(site, emitter), _window(site)
     assert found is not None
-    return found.spatial(site.sizes(0)[2:])
+    x = composer.input(0, F64 if site.dtype(0) == F64 else F32)
+    return composer, x, composer.output(x.kind.dtype), found
 
 
 def _emit(
@@ -49,12 +50,12 @@ def _emit(
     kernel: str,
     x: Value,
     y: Value,
-    space: Spatial,
+    found: Window,
     counted: Sequence[tuple[int, int]] = (),
 ) -> tuple[int, ...]:
     """A pool's call; its words behind the scratch."""
-    batch, channels = x.sizes[:2]
-    call = conv_sizes.window(batch, channels, 1, space, counted, x.kind.dtype.size)
+    batch, channels, *sizes = x.sizes
+    call = conv_sizes.window(batch, channels, 1, found.spatial(sizes), counted, x.kind.dtype.size)
     words = [x, 0, 0, y, "scratch", *call.words]
     composer.call(_kernel(kernel, x), words, writes=[y], scratch=call.scratch)
     return call.words
@@ -64,16 +65,9 @@ def _kernel(name: str, x: Value) -> str:
     return f"window.{name}_f64" if x.kind.dtype is F64 else f"window.{name}"
 
 
-def _float(composer: Composer) -> Value:
-    """The input as float32, which holds small integers too, or as float64 if it is that."""
-    return composer.input(0, F64 if composer.site.dtype(0) == F64 else F32)
-
-
 def _lower_max(site: Site, emitter: Emitter) -> None:
-    composer, space = Composer(site, emitter), _space(site)
-    x = _float(composer)
-    y = composer.output(x.kind.dtype)
-    words = _emit(composer, "greatest", x, y, space)
+    composer, x, y, found = _begun(site, emitter)
+    words = _emit(composer, "greatest", x, y, found)
     if len(site.node.outputs) > 1 and site.node.outputs[1]:
         places = emitter.output(1)
         arguments = [x.address, y.address, places, site.integer("storage_order"), *words]
@@ -93,16 +87,12 @@ define(
 
 
 def _lower_average(site: Site, emitter: Emitter) -> None:
-    composer, space = Composer(site, emitter), _space(site)
-    found = _window(site)
-    assert found is not None
-    x = _float(composer)
-    y = composer.output(x.kind.dtype)
-    counted = [(0, size) for size in space.size]
+    composer, x, y, found = _begun(site, emitter)
+    counted = [(0, size) for size in found.size]
     if site["count_include_pad"]:
-        pads = zip(found.before, space.size, found.after, strict=True)
+        pads = zip(found.before, found.size, found.after, strict=True)
         counted = [(-(low.constant or 0), size + (high.constant or 0)) for low, size, high in pads]
-    _emit(composer, "total", x, y, space, counted)
+    _emit(composer, "total", x, y, found, counted)
 
 
 define(
@@ -130,11 +120,9 @@ def _root(composer: Composer, sums: Value, p: int, to: Value) -> None:
 
 
 def _lower_lp(site: Site, emitter: Emitter) -> None:
-    composer, p = Composer(site, emitter), site.integer("p")
-    x = _float(composer)
-    y = composer.output(x.kind.dtype)
+    (composer, x, y, found), p = _begun(site, emitter), site.integer("p")
     sums = composer.new(x.kind.dtype, *y.sizes)
-    _emit(composer, "total", _power(composer, x, p), sums, _space(site))
+    _emit(composer, "total", _power(composer, x, p), sums, found)
     _root(composer, sums, p, y)
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from assay.graph.dim import Dim, greatest
 from assay.kernels.conv_sizes import Spatial
 from assay.ops.standard.definition import POSITIVE, Range, one_of
 from assay.ops.standard.site import Shape, Site
 
+MOST = 1 << 20
+"""Elements of a window."""
 RANGES: dict[str, Range] = {
     "auto_pad": one_of("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"),
     "strides": POSITIVE,
@@ -75,6 +78,7 @@ def window(site: Site, spatial: Shape, size: tuple[int, ...], ceil: bool = False
     if not site.require(len(size) == dims, "window of another rank", want=f"{dims} sizes", got=list(size)):
         return None
     given = lists(site, dims)
+    site.require(prod(size) <= MOST, "window too large", want=f"at most {MOST} elements", got=list(size))
     if given is None:
         return None
     strides, dilations, pads = given["strides"], given["dilations"], given["pads"]
