@@ -53,6 +53,7 @@ def test_figures(cli, path: str, more: list[str]) -> None:
         ("list", [], 2, "an input that can't be drawn"),
         ("plain", [], 2, "an input's sizes are open"),
         ("plain", ["--shape", "y=3"], 2, "no such input"),
+        ("plain", ["--shape", "x=3", "-i", "x=[1]"], 2, "--shape x: an array has its own sizes"),
         ("plain", ["--shape", "x=99999999999999"], 1, "memory gave out"),
         ("narrow", ["--shape", "x=3"], 2, "the peer can't run this model"),
     ],

@@ -94,6 +94,25 @@ def test_plans_have_stages_and_memory(cli, path: Path) -> None:
     assert cli("show", str(path), "--shape", "x=5,4").code == 2
 
 
+@pytest.mark.parametrize(("given", "rows"), [("x=7,4", 7), ("y=3", 1), ("z=9,4", 9)])
+def test_plans_are_of_the_sizes_that_are_given(cli, tmp_path: Path, given: str, rows: int) -> None:
+    """A batch of 1 is for what isn't given; an input that shares the batch has it too."""
+    text = """<ir_version: 10, opset_import: ["" : 21]> g
+    g (float[n, 4] x, float[m] y, float[n, 4] z) => (float[n, 1] v)
+    <float[4, 1] w = {1, 2, 3, 4}> { s = Add(x, z) r = Neg(y) v = MatMul(s, w) }"""
+    onnx.save(parser.parse_model(text), tmp_path / "m.onnx")
+    (stage,) = json.loads(cli("show", str(tmp_path / "m.onnx"), "--plan", "--shape", given, "--json").out)
+    assert stage["bytes_of_all_values"] == rows * 4 * 4
+
+
+@pytest.mark.parametrize("command", ["show --plan", "bench onnx"])
+def test_sizes_given_twice_or_beyond_memory_are_refused(cli, path: Path, command: str) -> None:
+    outcome = cli(*command.split(), str(path), "--shape", "x=3,4", "--shape", "x=5,4")
+    assert outcome.code == 2 and "--shape x: an input given twice" in outcome.err
+    outcome = cli(*command.split(), str(path), "--shape", "x=9999999999999999999,0")
+    assert outcome.code == 1 and "memory gave out" in outcome.err
+
+
 def test_infer(cli, path: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.npz"
     given = "-i", f"x=@{tmp_path / 'x.npy'}", "-i", "c=true", "-i", "k=-5"

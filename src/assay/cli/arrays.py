@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,19 +31,29 @@ def arrays(model: Model, given: Iterable[tuple[str, str]], *, values: bool = Fal
     found: dict[str, Array] = {}
     for name, text in given:
         with within(f"-i {name}"):
-            if not (values and text.startswith("@")):
-                refuse_strange(name, specs)
-            if name in found:
-                raise RequestError("an input given twice", want="each once", got=name)
+            _refuse(name, (name,) if values and text.startswith("@") else specs, found)
             found[name] = _array(name, text, specs[name].dtype if name in specs else "")
     return found
 
 
-def refuse_strange(name: str, specs: Collection[str]) -> None:
-    """Raise RequestError for a name that none of a model's inputs has."""
-    if name not in specs:
-        want = ", ".join(specs) or "no inputs"
-        raise RequestError("no such input", want=want, got=name, hint=near(name, specs))
+def sizes(model: Model, shapes: Iterable[tuple[str, tuple[int, ...]]]) -> dict[str, tuple[int, ...]]:
+    """What --shape says of a model's inputs. Raises RequestError for a strange name, and one given twice."""
+    found: dict[str, tuple[int, ...]] = {}
+    for name, each in shapes:
+        with within(f"--shape {name}"):
+            _refuse(name, [spec.name for spec in model.inputs], found)
+        if prod(filter(None, each)) >> 58:  # which NumPy refuses in ways of its own
+            raise MemoryError(f"{name}[{', '.join(map(str, each))}]")
+        found[name] = each
+    return found
+
+
+def _refuse(name: str, known: Collection[str], found: Collection[str]) -> None:
+    if name not in known:
+        want = ", ".join(known) or "no inputs"
+        raise RequestError("no such input", want=want, got=name, hint=near(name, known))
+    if name in found:
+        raise RequestError("an input given twice", want="each once", got=name)
 
 
 def _array(name: str, text: str, dtype: str) -> Array:

@@ -17,12 +17,12 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from assay.cli import machine, options
-from assay.cli.arrays import INPUTS, arrays, refuse_strange
+from assay.cli.arrays import INPUTS, arrays, sizes
 from assay.cli.command import NO, Argument, Report, Values
 from assay.cli.model import find_model
 from assay.cli.progress import Bars
 from assay.cli.text import figures
-from assay.errors import RequestError, within
+from assay.errors import RequestError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,7 +64,11 @@ def run(arguments: Values) -> Report:
         path = find_model(arguments.model, progress)
         model = Model.load(path, threads)
         given = arrays(model, arguments.i or ())
-        inputs = drawn(model, dict(arguments.shape or ()), arguments.seed, given)
+        shapes = sizes(model, arguments.shape or ())
+        both = next((name for name in shapes if name in given), None)
+        if both is not None:
+            raise RequestError("an array has its own sizes", place=f"--shape {both}", got=f"-i {both}=…, too")
+        inputs = drawn(model, shapes, arguments.seed, given)
         progress.say("compiling kernels, and the first run")
         ours = model.run(inputs)
     found: dict[str, Any] = {
@@ -88,14 +92,9 @@ def run(arguments: Values) -> Report:
 def drawn(
     model: Model, shapes: Mapping[str, tuple[int, ...]], seed: int, given: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """A model's inputs; what isn't given is drawn. Raises RequestError for a size that is open, and for
-    shapes of no input.
-    """
+    """A model's inputs; what isn't given is drawn. Raises RequestError for a size that is open."""
     import numpy as np
 
-    for name in shapes:
-        with within("--shape"):
-            refuse_strange(name, [spec.name for spec in model.inputs])
     draw = np.random.default_rng(seed)
     return {
         spec.name: given[spec.name] if spec.name in given else _drawn(spec, shapes.get(spec.name), draw)

@@ -8,19 +8,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assay.cli.arrays import refuse_strange
+from assay.cli.arrays import sizes
 from assay.cli.command import Report, Values
 from assay.cli.model import load_graph
 from assay.cli.progress import Bars
 from assay.cli.show import Figures, columns, record
 from assay.cli.text import table
-from assay.errors import RequestError, within
+from assay.errors import RequestError
 from assay.formats.onnx_file import load_onnx
 from assay.graph.listing import listing
 from assay.ops.standard.typed import typed
-from assay.runtime.model import Model, analyse
+from assay.runtime.example import example_inputs
+from assay.runtime.model import TensorSpec, analyse
 
 if TYPE_CHECKING:
+    from assay.runtime.host import Value
     from assay.runtime.program import Ready
 
 
@@ -42,18 +44,27 @@ def _plans(arguments: Values) -> list[Figures]:
     arguments.threads = 1
     with Bars() as progress:
         model = load_graph(arguments, progress)
-        model.preheat({name: _zeros(model, name, sizes) for name, sizes in arguments.shape or ()})
+        given = sizes(model, arguments.shape or ())
+        named = {spec.name: spec.shape or () for spec in model.inputs}
+        sized = {spec.name: _zeros(spec, given[spec.name]) for spec in model.inputs if spec.name in given}
+        # The batch is the first size that is open: it may be given, and what is given holds.
+        rows = next((size for shape in named.values() for size in shape if isinstance(size, str)), "")
+        pairs = (pair for name in given for pair in zip(named[name], given[name], strict=False))
+        types = {name: model.program.graph.types[name] for name in named}
+        model.run({**example_inputs(types, dict(pairs).get(rows) or 1, sized), **sized})
     return [_figures(ready) for ready in model.stages()]
 
 
-def _zeros(model: Model, name: str, sizes: tuple[int, ...]) -> object:
+def _zeros(spec: TensorSpec, shape: tuple[int, ...]) -> Value:
     from assay.tensor.dtype import BY_NAME
     from assay.tensor.narrow import numpy_of
 
-    specs = {spec.name: spec for spec in model.inputs}
-    with within(f"--shape {name}"):
-        refuse_strange(name, [each for each in specs if specs[each].dtype in BY_NAME])
-    return np.zeros(sizes, numpy_of(BY_NAME[specs[name].dtype]))
+    if spec.dtype not in BY_NAME:
+        rule = "an input that has no sizes"
+        raise RequestError(rule, place=f"--shape {spec.name}", want="an array", got=spec.dtype)
+    if spec.dtype == "string":
+        return np.full(shape, "", object)
+    return np.zeros(shape, numpy_of(BY_NAME[spec.dtype]))
 
 
 def _figures(ready: Ready) -> Figures:
