@@ -12,6 +12,8 @@ import onnx
 import pytest
 from onnx import parser
 
+from assay.cli.arrays import arrays
+from assay.errors import RequestError
 from assay.graph.listing import parse
 
 TEXT = """<ir_version: 10, opset_import: ["" : 21, "l" : 1]>
@@ -92,12 +94,13 @@ def test_plans_have_stages_and_memory(cli, path: Path) -> None:
     assert cli("show", str(path), "--plan", "--shape", "x=5,3").code == 1
     assert cli("show", str(path), "--plan", "--shape", "xx=5,4").code == 2
     assert cli("show", str(path), "--shape", "x=5,4").code == 2
+    assert "--activations: of language models" in cli("show", str(path), "--activations", "int8").err
 
 
 @pytest.mark.parametrize(("given", "rows"), [("x=7,4", 7), ("y=3", 1), ("z=9,4", 9)])
 def test_plans_are_of_the_sizes_that_are_given(cli, tmp_path: Path, given: str, rows: int) -> None:
     """A batch of 1 is for what isn't given; an input that shares the batch has it too."""
-    text = """<ir_version: 10, opset_import: ["" : 21]> g
+    text = """<ir_version: 10, opset_import: ["" : 21]>
     g (float[n, 4] x, float[m] y, float[n, 4] z) => (float[n, 1] v)
     <float[4, 1] w = {1, 2, 3, 4}> { s = Add(x, z) r = Neg(y) v = MatMul(s, w) }"""
     onnx.save(parser.parse_model(text), tmp_path / "m.onnx")
@@ -137,9 +140,25 @@ def test_infer(cli, path: Path, tmp_path: Path) -> None:
         (["-i", "c=1"], 2, "-i c: no such value"),
         (["-i", "k=1.5"], 2, "-i k: no such value"),
         (["-i", "k=[1]"], 1, "input k: wrong shape"),
-        (["-i", "k=99999999999999999999"], 2, "-i k: no such value"),
         (["-i", "xx=1"], 2, "did you mean x?"),
-        (["-i", "x=@none.npy"], 2, "No such file"),
+        (
+            ["-i", "k=99999999999999999999"],
+            2,
+            "wanted int64 from -9223372036854775808 to 9223372036854775807 in",
+        ),
+        (["-i", "x=[[1,2,3,1e40]]"], 2, "wanted float32 from -3.40282e+38 to 3.40282e+38 in JSON, or @FILE"),
+        (["-i", "x=[[1,2,3,1e999]]"], 2, "-i x: no such value"),
+        (["-i", "x=" + 9999 * "["], 2, "-i x: no such value"),
+        (["-i", "x=[]"], 1, "got    float32[0]"),
+        (
+            ["-i", "x=@none.npy"],
+            2,
+            "-i x › none.npy: it can't be read\n  wanted an array that NumPy wrote\n  got    No such file",
+        ),
+        (["-i", f"x=@{__file__}"], 2, "got    something else, or Python's objects"),
+        (["-i", f"x={__file__}"], 2, f"hint   -i x=@{__file__}"),
+        (["-o", "none/out.npz"], 2, "-o none/out.npz: it can't be written"),
+        (["--on", "kernel"], 2, "--on: it is for a node alone"),
         (["-i", "x=1", "-i", "x=2"], 2, "given twice"),
         (["-i", "x"], 2, "NAME=VALUE"),
         (["-o", "out.txt"], 2, ".npz or .npy"),
@@ -177,6 +196,33 @@ def test_bfloat16_goes_through_files(cli, tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.load(tmp_path / "c.npy").view(ml_dtypes.bfloat16), -array)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "fit", "unfit"),
+    [
+        ("uint8", "[0, 255]", ["[-1]", "[256]", "[1.0]", "[true]"]),
+        ("int4", "[-8, 7]", ["[8]"]),
+        ("bool", "[true, false]", ["[1]"]),
+        ("float16", "[-65504, 1e-30, Infinity]", ["[65536]", '["1"]', "[1e400]"]),
+        ("bfloat16", "[3e38, NaN]", ["[1e39]"]),
+        ("float8e4m3fn", "[448, NaN]", ["[500]", "[Infinity]"]),
+        ("float4e2m1", "[6, -0.5]", ["[7]", "[NaN]"]),
+        ("string", '["", "é"]', ["[1]"]),
+    ],
+)
+def test_what_a_dtype_can_not_hold_is_no_value(dtype: str, fit: str, unfit: list[str]) -> None:
+    """What fits comes out as it went in, to rounding; nothing overflows or wraps around silently."""
+    made = arrays({"x": dtype}, [("x", fit)])["x"]
+    wanted = json.loads(fit)
+    if dtype not in ("bool", "string"):
+        made = made.astype(np.float64)
+        np.testing.assert_allclose(made, wanted, rtol=1e-2, atol=1e-7)
+    assert made.shape == (len(wanted),) and (made.dtype.kind == "f" or made.tolist() == wanted)
+    assert arrays({"x": dtype}, [("x", "[]")])["x"].shape == (0,)
+    for text in unfit:
+        with pytest.raises(RequestError, match="no such value"):
+            arrays({"x": dtype}, [("x", text)])
+
+
 def test_one_array_goes_to_npy_and_several_do_not(cli, path: Path, tmp_path: Path) -> None:
     given = "-i", f"x=@{tmp_path / 'x.npy'}", "-i", "c=true", "-i", "k=1"
     outcome = cli("infer", str(path), *given, "-o", str(tmp_path / "out.npy"))
@@ -197,11 +243,14 @@ def test_one_node_alone(cli, path: Path, tmp_path: Path) -> None:
         assert [row[0]["name"] for row in sums] == ["b", "b", "y", "y"]
         factor = 2 if "x=" in given[1] else 1
         assert (sums[0][0]["max"], sums[2][0]["max"]) == (4 * factor, 4 * factor)
+    given = "-i", "h=[[1, -2, 3, -4]]", "-i", "c=false"
+    assert json.loads(cli("infer", str(path), "--node", "i", *given, "--json").out)[0]["max"] == 4
+    for name in ("hh", "w"):
+        assert "no such input" in cli("infer", str(path), "--node", "i", *given, "-i", f"{name}=@x.npy").err
     assert "no such node" in cli("infer", str(path), "--node", "rr").err
     assert "values missing" in cli("infer", str(path), "--node", "r").err
     assert (
-        "a node that runs graphs"
-        in cli("infer", str(path), "--node", "i", "--on", "reference", "-i", "c=true", *given).err
+        "a node that runs graphs" in cli("infer", str(path), "--node", "i", "--on", "reference", *given).err
     )
 
 

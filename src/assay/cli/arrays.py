@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,21 +19,26 @@ if TYPE_CHECKING:
     from assay.runtime.model import Model
 
 Array = NDArray[Any]
-INPUTS = Argument("-i", "an input", "NAME=@FILE|VALUE", options.named(str), repeated=True)
+MEANING = "an input: an array in a file of NumPy's, or a value in JSON"
+INPUTS = Argument("-i", MEANING, "NAME=@FILE|JSON", options.named(str), repeated=True)
 
 
-def arrays(model: Model, given: Iterable[tuple[str, str]], *, values: bool = False) -> dict[str, Array]:
-    """Those for a model's inputs, by name; with `values`, files may be for any of its values.
+def arrays(dtypes: Mapping[str, str], given: Iterable[tuple[str, str]]) -> dict[str, Array]:
+    """Those for values of a graph, whose dtypes are known, by name.
 
     Raises RequestError for a name that isn't there or comes twice, and for what is no array.
     """
-    specs = {spec.name: spec for spec in model.inputs}
     found: dict[str, Array] = {}
     for name, text in given:
         with within(f"-i {name}"):
-            _refuse(name, (name,) if values and text.startswith("@") else specs, found)
-            found[name] = _array(name, text, specs[name].dtype if name in specs else "")
+            _refuse(name, dtypes, found)
+            found[name] = _array(name, text, dtypes[name])
     return found
+
+
+def inputs_of(model: Model) -> dict[str, str]:
+    """The dtypes of a model's inputs."""
+    return {spec.name: spec.dtype for spec in model.inputs}
 
 
 def sizes(model: Model, shapes: Iterable[tuple[str, tuple[int, ...]]]) -> dict[str, tuple[int, ...]]:
@@ -41,7 +46,7 @@ def sizes(model: Model, shapes: Iterable[tuple[str, tuple[int, ...]]]) -> dict[s
     found: dict[str, tuple[int, ...]] = {}
     for name, each in shapes:
         with within(f"--shape {name}"):
-            _refuse(name, [spec.name for spec in model.inputs], found)
+            _refuse(name, inputs_of(model), found)
         if prod(filter(None, each)) >> 58:  # which NumPy refuses in ways of its own
             raise MemoryError(f"{name}[{', '.join(map(str, each))}]")
         found[name] = each
@@ -51,7 +56,7 @@ def sizes(model: Model, shapes: Iterable[tuple[str, tuple[int, ...]]]) -> dict[s
 def _refuse(name: str, known: Collection[str], found: Collection[str]) -> None:
     if name not in known:
         want = ", ".join(known) or "no inputs"
-        raise RequestError("no such input", want=want, got=name, hint=near(name, known))
+        raise RequestError("no such input", want=want[:200], got=name, hint=near(name, known))
     if name in found:
         raise RequestError("an input given twice", want="each once", got=name)
 
@@ -61,31 +66,65 @@ def _array(name: str, text: str, dtype: str) -> Array:
     from assay.tensor.dtype import BY_NAME
     from assay.tensor.narrow import numpy_of
 
+    if "(" in dtype:
+        raise RequestError("only arrays can be given here", want=dtype, got=repr(text), hint="Model.run")
+    kind = numpy_of(BY_NAME[dtype]) if dtype in BY_NAME else None
     if text.startswith("@"):
-        found = _file(name, Path(text[1:]))
+        with within(text[1:]):
+            found = _file(name, Path(text[1:]))
         # NumPy's files say of bfloat16 and narrower only how many bytes they have.
-        if (
-            found.dtype.kind == "V"
-            and dtype in BY_NAME
-            and numpy_of(BY_NAME[dtype]).itemsize == found.itemsize
-        ):
-            return found.view(numpy_of(BY_NAME[dtype]))
-        return found
-    if dtype not in BY_NAME:
-        raise RequestError("values can't be given here", want=dtype, got=repr(text))
-    kind = numpy_of(BY_NAME[dtype])
-    texts = dtype == "string" and not text.startswith(("[", '"'))
+        return (
+            found.view(kind)
+            if kind and found.dtype.kind == "V" and kind.itemsize == found.itemsize
+            else found
+        )
+    if kind is None:
+        raise RequestError("JSON for a dtype that isn't known", want="@FILE", got=repr(text))
     try:
-        value = text if texts else json.loads(text)
-        wide = np.array(value)
+        return _value(text, kind)
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        form = "{}" if "int" in dtype else "{:.6g}"
+        limits = "" if kind.kind in "bO" else f" from {form} to {form}".format(*_limits(kind))
+        hint = f"-i {name}=@{text}" if len(text) < 200 and Path(text).is_file() else ""
+        raise RequestError(
+            "no such value", want=f"{dtype}{limits} in JSON, or @FILE", got=repr(text), hint=hint
+        ) from error
+
+
+def _value(text: str, kind: np.dtype[np.generic]) -> Array:
+    """Raises ValueError and its like for what isn't JSON, and for what such an array can't hold."""
+    bare = kind.kind == "O" and not text.startswith(("[", '"'))
+    wide = np.array(text if bare else json.loads(text, parse_float=_finite))
+    with np.errstate(all="ignore"):
         made = wide.astype(kind)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise RequestError("no such value", want=f"{dtype}, or @FILE", got=repr(text)) from error
-    whole = dtype.startswith(("int", "uint"))
-    admitted = {"bool": "b", "string": "U"}.get(dtype, "iu" if whole else "iuf")
-    if wide.dtype.kind not in admitted or (whole and made.astype(wide.dtype).tolist() != wide.tolist()):
-        raise RequestError("no such value", want=f"{dtype}, or @FILE", got=repr(text))
+    plain = {"b": "b", "O": "U"}.get(kind.kind)
+    if wide.size and (wide.dtype.kind not in (plain or "iuf") or not (plain or _holds(made, wide))):
+        raise ValueError
     return np.ascontiguousarray(made).reshape(wide.shape)
+
+
+def _finite(text: str) -> float:
+    if np.isinf(float(text)):
+        raise OverflowError
+    return float(text)
+
+
+def _limits(kind: np.dtype[np.generic]) -> tuple[float, float]:
+    import ml_dtypes
+
+    if "int" in kind.name:
+        return ml_dtypes.iinfo(kind).min, ml_dtypes.iinfo(kind).max
+    return float(ml_dtypes.finfo(kind).min), float(ml_dtypes.finfo(kind).max)
+
+
+def _holds(made: Array, wide: Array) -> bool:
+    """Whether numbers came to what they are, but for rounding."""
+    low, high = _limits(made.dtype)
+    finite = np.isfinite(wide)
+    if isinstance(low, int):
+        return wide.dtype.kind != "f" and bool(((low <= wide) & (wide <= high)).all())
+    same = all((test(made) == test(wide)).all() for test in (np.isnan, np.isinf))
+    return same and bool(((low <= wide[finite]) & (wide[finite] <= high)).all())
 
 
 def _file(name: str, path: Path) -> Array:
@@ -100,4 +139,5 @@ def _file(name: str, path: Path) -> Array:
             return found
     except (OSError, ValueError, EOFError) as error:
         got = getattr(error, "strerror", None) or str(error)[:200]
+        got = "something else, or Python's objects" if "pickle" in got else got
         raise RequestError("it can't be read", want="an array that NumPy wrote", got=got) from error

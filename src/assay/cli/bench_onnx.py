@@ -17,7 +17,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from assay.cli import machine, options
-from assay.cli.arrays import INPUTS, arrays, sizes
+from assay.cli.arrays import INPUTS, arrays, inputs_of, sizes
 from assay.cli.command import NO, Argument, Report, Values
 from assay.cli.model import find_model
 from assay.cli.progress import Bars
@@ -63,7 +63,7 @@ def run(arguments: Values) -> Report:
     with Bars() as progress:
         path = find_model(arguments.model, progress)
         model = Model.load(path, threads)
-        given = arrays(model, arguments.i or ())
+        given = arrays(inputs_of(model), arguments.i or ())
         shapes = sizes(model, arguments.shape or ())
         both = next((name for name in shapes if name in given), None)
         if both is not None:

@@ -1,8 +1,8 @@
 """Run an ONNX graph once: arrays from files in, a table of the outputs, or a file of them, out.
 
-Arrays are taken as they are: one of another dtype is refused, and the error says what makes it fit. A number,
-or a list in brackets, becomes an array of the input's dtype. With --node one node is run alone: -i may then
-be any value of the graph, and --on reference runs Python code that a debugger can step through. With
+Arrays are taken as they are: one of another dtype is refused, and the error says what makes it fit. JSON, a
+number or a list in brackets, becomes an array of the input's dtype. With --node one node is run alone: -i may
+then be any value of the graph, and --on reference runs Python code that a debugger can step through. With
 --nonfinite error, the first node that makes infinity or NaN of finite values is an error that names it.
 
     assay infer model.onnx -i x=@x.npy -o out.npz
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.cli import interrupt, options
-from assay.cli.arrays import INPUTS, arrays
+from assay.cli import options
+from assay.cli.arrays import INPUTS, arrays, inputs_of
 from assay.cli.command import Argument, Report, Values
 from assay.cli.model import load_graph, writing
 from assay.cli.progress import Bars
@@ -52,7 +52,7 @@ ARGUMENTS = (
     INPUTS,
     Argument("-o", "write the outputs: all of them, or the only one to .npy", "FILE", _out),
     Argument("--node", "run this node alone, on values of its inputs or of those that lead to them", "NAME"),
-    Argument("--on", "how a node is run alone", "kernel|reference", options.one_of(WAYS), "kernel"),
+    Argument("--on", "how a node is run alone; default: kernel", "|".join(WAYS), options.one_of(WAYS)),
     Argument("--nonfinite", "infinity or NaN made of finite values", "|".join(NONFINITE), MADE, "allow"),
     options.THREADS,
     options.JSON,
@@ -62,7 +62,7 @@ ARGUMENTS = (
 def run(arguments: Values) -> Report:
     with Bars() as progress:
         model = load_graph(arguments, progress)
-        given = arrays(model, arguments.i or (), values=arguments.node is not None)
+        given = arrays(_dtypes(model, arguments), arguments.i or ())
         outputs = _outputs(model, given, arguments)
     if arguments.o:
         _write(arguments.o, outputs)
@@ -71,15 +71,34 @@ def run(arguments: Values) -> Report:
     return Report(rows, table([COLUMNS, *cells], left=3))
 
 
+def _dtypes(model: Model, arguments: Values) -> dict[str, str]:
+    """Of what may be given: the inputs or, for a node alone, all values."""
+    known = inputs_of(model)
+    if arguments.node is None or all(name in known for name, _ in arguments.i or ()):
+        return known
+    from assay.formats.onnx_file import load_onnx
+    from assay.hub.pull import resolve
+    from assay.runtime.model import analyse
+
+    types = analyse(load_onnx(resolve(arguments.model))).types
+    return {
+        name: str(kind if kind.element else kind.dtype) if kind else ""
+        for name, kind in types.items()
+        if name not in model.program.weights
+    }
+
+
 def _outputs(model: Model, given: Mapping[str, object], arguments: Values) -> dict[str, object]:
     from assay.audit.alone import run_alone
 
     if arguments.node is None:
+        if arguments.on is not None:
+            raise RequestError("it is for a node alone", place="--on", got=arguments.on, hint="--node NAME")
         return model.run(given, nonfinite=arguments.nonfinite)
     if arguments.nonfinite != "allow":
         rule, hint = "it is for whole runs", "leave out --node"
         raise RequestError(rule, place="--nonfinite", got=arguments.nonfinite, hint=hint)
-    return run_alone(model, arguments.node, given, arguments.on)
+    return run_alone(model, arguments.node, given, arguments.on or WAYS[0])
 
 
 def _write(path: Path, outputs: Mapping[str, object]) -> None:
@@ -91,7 +110,7 @@ def _write(path: Path, outputs: Mapping[str, object]) -> None:
     if path.suffix == ".npy" and len(arrays) != 1:
         got = ", ".join(arrays)
         raise RequestError("several outputs", place=f"-o {path}", want=".npz", got=got)
-    with writing(path, "", force=True), interrupt.raises():
+    with writing(path, "", force=True, name="-o"):
         if path.suffix == ".npy":
             np.save(path, next(iter(arrays.values())))
         else:

@@ -73,9 +73,9 @@ def load_graph(arguments: Values, progress: Bars) -> Model:
 
 
 @contextmanager
-def writing(out: Path, hint: str, force: bool = False) -> Iterator[None]:
+def writing(out: Path, hint: str, force: bool = False, name: str = "OUT") -> Iterator[None]:
     """`with writing(out, hint):` OUT is written, or Ctrl-C undoes it. Raises RequestError where it can't be,
     or, without `force`, is there already.
     """
-    with interrupt.raises(), output.writing(out, "OUT", replace=force, hint=hint):
+    with interrupt.raises(), output.writing(out, name, replace=force, hint=hint):
         yield

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from assay.cli import options
@@ -34,7 +35,7 @@ ARGUMENTS = (
     Argument("--plan", "the plans instead: of steps of 1 and 512 tokens, or of a run"),
     options.SHAPES,
     options.JSON,
-    options.ACTIVATION,
+    replace(options.ACTIVATION, help="of a language model: float32 is exact to rounding", default=None),
 )
 
 
@@ -54,7 +55,7 @@ def run(arguments: Values) -> Report:
     if arguments.shape:
         raise RequestError("sizes of a graph's inputs", place="--shape", want="an .onnx file", got=str(path))
     with open_source(path) as source:
-        graph = design(source, Options(arguments.activations)).graph
+        graph = design(source, Options(arguments.activations or "int8")).graph
         weights = source.weights.kinds()
     if not arguments.plan:
         title = f"{path}: {weights}" if " as " in weights else str(path)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 def shown(path: Path, arguments: Values) -> Report:
     """The graph as written with the types that follow, or the plans of a run."""
+    if arguments.activations:
+        raise RequestError("of language models", place="--activations", got=str(path), hint="leave it out")
     if arguments.plan:
         found = _plans(arguments)
         hosts = ["then run by the host", *(", ".join(figures["hosts"]) or "none" for figures in found)]
