@@ -105,7 +105,7 @@ def _port_record(port: Port) -> dict[str, object]:
 
 def _attributes(definition: Definition) -> list[Sequence[str]]:
     rows: list[Sequence[str]] = []
-    for name, each in definition.schema.attributes.items():
+    for name, each in sorted(definition.schema.attributes.items()):
         default = "required" if each.required else "none" if each.default is None else repr(each.default)
         admitted = definition.ranges.get(name)
         rows.append((name, each.kind, default, str(admitted) if admitted else ""))
