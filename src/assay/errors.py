@@ -6,7 +6,7 @@
     ├── FormatError          a file is damaged, hostile or of an unsupported kind
     ├── ModelNotFoundError   a model name or path that nothing answers to
     ├── RequestError         a request that can't be served as asked (out of range, a context too long)
-    ├── HardwareFault        memory or a device gave out
+    ├── HardwareFault        memory, a device or the way to one gave out
     ├── SchedulingDeadlock   a cycle, or a wait that can't end
     ├── PrecisionOverflow    a value left its dtype's range
     └── KernelBuildError     a kernel didn't compile
@@ -43,10 +43,12 @@ def _plain(text: str) -> str:
 
 def near(word: str, known: Iterable[str], before: str = "", family: str = "") -> str:
     """`did you mean X or Y?`, after `before`, of names, of a family, that a word which is none of them
-    begins, else of those that it resembles; nothing where there are none.
+    begins in any case, or whose last part it is, else of those that it resembles; nothing where there are
+    none.
     """
-    names = list(known) if len(word) < LONGEST else []
-    found = [name for name in names if word.strip("-") and name.startswith(word)][:3]
+    names, low = list(known) if len(word) < LONGEST else [], word.lower()
+    begun = (each for each in names if low and each.lower().startswith(low))
+    found = [*begun, *(each for each in names if each.endswith(f".{word}"))][:3]
     if not found:
         import difflib
 
@@ -156,7 +158,7 @@ class RequestError(AssayError):
 
 
 class HardwareFault(AssayError):
-    """Memory or a device gave out."""
+    """Memory, a device or the way to one gave out."""
 
 
 class SchedulingDeadlock(AssayError):

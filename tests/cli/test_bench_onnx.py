@@ -39,7 +39,7 @@ def test_figures(cli, path: str, more: list[str]) -> None:
     outcome = cli("bench", "onnx", path, *more, *QUICK)
     assert outcome.code == 0, outcome.err
     found = json.loads(outcome.out)
-    assert found["ms"] > 0
+    assert found["ms"] > 0 and ("onnxruntime" in found["conditions"]) == ("--peer" not in more)
     assert "--peer" in more or (
         found["ratio"]["median"] > 0 and found["correctness"]["worst_relative_difference"] == 0
     )
@@ -51,7 +51,7 @@ def test_figures(cli, path: str, more: list[str]) -> None:
     [
         ("texts", [], 2, "an input that can't be drawn"),
         ("list", [], 2, "an input that can't be drawn"),
-        ("plain", [], 2, "an input's sizes are open"),
+        ("plain", [], 2, "an input's sizes are open\n  wanted [n]\n"),
         ("plain", ["--shape", "y=3"], 2, "no such input"),
         ("plain", ["--shape", "x=3", "-i", "x=[1]"], 2, "--shape x: an array has its own sizes"),
         ("plain", ["--shape", "x=99999999999999"], 1, "memory gave out"),

@@ -98,17 +98,28 @@ def test_near_misses_of_commands_and_options_are_usage_errors(
 
 
 @pytest.mark.parametrize(
-    ("line", "near"), [(["pull", "smolm2"], "smollm2"), (["contract", "linaer"], "linear")]
+    ("line", "near"),
+    [
+        (["pull", "smolm2"], "smollm2"),
+        (["check", "smolm2"], "smollm2"),
+        (["check", "no/such.onnx"], ""),
+        (["contract", "linaer"], "linear"),
+        (["contract", "gem"], "Gemm?"),
+        (["contract", "softm"], "Softmax or SoftmaxCrossEntropyLoss?"),
+        (["contract", "Scaler"], "ai.onnx.ml.Scaler?"),
+        (["contract", "FlexAttention"], "ai.onnx.preview.FlexAttention?"),
+    ],
 )
-def test_near_misses_of_models_and_operators_are_the_answer_no(cli, line: list[str], near: str) -> None:
+def test_near_misses_of_models_and_operators_are_wrong_requests(cli, line: list[str], near: str) -> None:
     outcome = cli(*line)
-    assert outcome.code == 1 and outcome.out == ""
-    assert f"did you mean {near}" in outcome.err
+    assert outcome.code == 2 and outcome.out == ""
+    assert f"did you mean {near}" in outcome.err or not near
     assert "Traceback" not in outcome.err
 
 
 def test_what_is_far_from_everything_gets_no_suggestion(cli) -> None:
     assert cli("qqqqqq").err == "assay: no such command: qqqqqq\n  hint   assay --help\n"
+    assert cli("infer", "x", "--shape", "x=1").err.startswith("assay infer: no such option: --shape\n")
     assert cli("bench", "qqqqqq").err == (
         "assay: no such command: bench qqqqqq\n"
         "  hint   there is bench llm and bench onnx and bench kernels; assay bench --help\n"

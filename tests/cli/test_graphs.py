@@ -62,7 +62,7 @@ def test_check(cli, path: Path) -> None:
     log = json.loads(cli("check", str(path), "--sarif").out)
     assert [each["ruleId"] for each in log["runs"][0]["results"]] == ["contract/Add", "contract/Rellu"]
     assert cli("check", str(path), "--json", "--sarif").code == 2
-    assert cli("check", str(path.with_name("none.onnx"))).code == 1
+    assert cli("check", str(path.with_name("none.onnx"))).code == 2
 
 
 def test_the_listing_has_all_types_and_parses_back(cli, path: Path) -> None:
@@ -257,3 +257,7 @@ def test_one_node_alone(cli, path: Path, tmp_path: Path) -> None:
 def test_graphs_and_texts_are_told_apart(cli, path: Path) -> None:
     assert "assay infer" in cli("run", str(path), "Hello").err
     assert "assay run" in cli("infer", "smollm2").err
+    assert "assay bench llm" in cli("bench", "onnx", "smollm2").err
+    for line in (["quantize", str(path), "out", "q4_k"], ["merge", str(path), "adapter", "out"]):
+        outcome = cli(*line)
+        assert outcome.code == 2 and "a .gguf file or a folder with safetensors" in outcome.err

@@ -62,7 +62,7 @@ def test_debugging_shows_the_traceback_too(tmp_path: Path) -> None:
     environment = {**os.environ, "ASSAY_DEBUG": "1"}
     command = [*ASSAY, "run", str(tmp_path / "none.gguf"), "a secret"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "Traceback" in done.stderr and "no such model file" in done.stderr
     assert "secret" not in done.stderr
 

@@ -100,7 +100,7 @@ def test_an_empty_prompt_is_refused(cli, monkeypatch, word: str, stdin: bytes) -
 def test_what_can_be_no_model_is_told_so(cli, name: str, rule: str) -> None:
     for line in (["run", name, "hi"], ["pull", name], ["show", name]):
         outcome = cli(*line)
-        assert outcome.code == 1 and outcome.err.startswith(f"assay: {rule}\n")
+        assert outcome.code == 2 and outcome.err.startswith(f"assay: {rule}\n")
 
 
 def test_a_seed_that_is_drawn_is_told_and_gives_the_answer_again(cli, loaded) -> None:

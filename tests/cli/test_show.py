@@ -75,7 +75,8 @@ def test_a_contract_is_its_page_and_without_a_name_a_list(cli) -> None:
     assert [line.split()[0] for line in lines] == [operator.name for operator in every]
     assert cli("contract", "Softmax").out == standard.page(graphs.find("Softmax"))
     outcome = cli("contract", "softmx")
-    assert outcome.code == 1 and "did you mean Softmax" in outcome.err
+    assert outcome.code == 2 and "did you mean Softmax" in outcome.err
+    assert cli("contract", "ai.onnx.Softmax").out == cli("contract", "Softmax").out
 
 
 def test_pages_of_graphs_operators_have_their_versions_and_ways(cli) -> None:

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from importlib.metadata import version
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from assay.cli import machine, options
 from assay.cli.arrays import INPUTS, arrays, inputs_of, sizes
 from assay.cli.command import NO, Argument, Report, Values
-from assay.cli.model import find_model
+from assay.cli.model import find_graph
 from assay.cli.progress import Bars
 from assay.cli.text import figures
 from assay.errors import RequestError
@@ -61,7 +62,7 @@ def run(arguments: Values) -> Report:
 
     threads = arguments.threads or settings.THREADS.get()
     with Bars() as progress:
-        path = find_model(arguments.model, progress)
+        path = find_graph(arguments.model, progress, "assay bench llm")
         model = Model.load(path, threads)
         given = arrays(inputs_of(model), arguments.i or ())
         shapes = sizes(model, arguments.shape or ())
@@ -81,6 +82,7 @@ def run(arguments: Values) -> Report:
         found["ms"] = round(1e3 * median(_seconds(lambda: model.run(inputs), arguments.repeats)), 4)
     else:
         peer, theirs = _onnxruntime(path, threads, inputs)
+        found["conditions"]["onnxruntime"] = version("onnxruntime")
         distance = max((_distance(ours[name], value) for name, value in theirs.items()), default=0.0)
         good = distance < 1e-3
         found["correctness"] = {"worst_relative_difference": distance, "within": 1e-3, "good": good}
@@ -114,7 +116,8 @@ def _drawn(spec: TensorSpec, sizes: tuple[int, ...] | None, draw: np.random.Gene
         wanted = ("?",) if spec.shape is None else spec.shape
         sizes = tuple(size for size in wanted if isinstance(size, int))
         if len(sizes) != len(wanted):
-            rule, want, hint = "an input's sizes are open", f"{spec.shape}", f"--shape {spec.name}=1,…"
+            rule, hint = "an input's sizes are open", f"--shape {spec.name}=1,…"
+            want = f"[{', '.join(map(str, wanted))}]"
             raise RequestError(rule, place=spec.name, want=want, got="none given", hint=hint)
     if dtype.kind == "float":
         return draw.random(sizes).astype(numpy_of(dtype))

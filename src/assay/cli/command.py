@@ -142,7 +142,8 @@ class Command(argparse.ArgumentParser):
             return
         if before:
             self.error(f"{before}: a value is missing", f"{before}={word} if that is the value")
-        close = near(option, known, "; ")
+        # Without dashes, which all have in common.
+        close = near(option.strip("-"), [each[2:] for each in known if each[:2] == "--"], "; ", "--")
         dashed = f"-- goes before a prompt that begins with -: {self.prog} MODEL -- {word}"
         self.error(f"no such option: {option}{close}", dashed if self._takes_prompt and not close else "")
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from assay.cli import options
 from assay.cli.command import Argument, Report, Values
 from assay.cli.text import table
-from assay.errors import ContractError, near
+from assay.errors import RequestError, near
 
 if TYPE_CHECKING:
     from assay.ops.operator import Operator, Port
@@ -30,17 +30,18 @@ def run(arguments: Values) -> Report:
     from assay.ops.page import page
     from assay.ops.standard import page as standard
     from assay.ops.standard import registry as graphs
+    from assay.ops.standard.schema import DEFAULT
 
     every: list[Operator | Definition] = [*registry.all_operators(), *graphs.all_definitions()]
     name = arguments.operator
     if name is not None:
-        definition = graphs.find(name)
+        definition = graphs.find(name.removeprefix(f"{DEFAULT}."))
         if definition:
             return Report(standard.record(definition), standard.page(definition).splitlines())
         operator = registry.find(name)
         if operator is None:
             hint = near(name, [each.name for each in every])
-            raise ContractError("unknown operator", want="one of `assay contract`", got=name, hint=hint)
+            raise RequestError("unknown operator", want="one of `assay contract`", got=name, hint=hint)
         return Report(_record(operator), page(operator).splitlines())
     ways = {each.name: each.way for each in graphs.all_definitions()}
     listed = [

@@ -16,7 +16,7 @@ from assay import __version__, settings
 from assay.cli import streams
 from assay.cli.command import CODES, GOOD, NO, USAGE, Command, Report
 from assay.cli.text import table
-from assay.errors import AssayError, RequestError, near
+from assay.errors import AssayError, ModelNotFoundError, RequestError, near
 
 COMMANDS = (
     "run", "chat", "embed", "eval", "check", "show", "infer", "pull", "merge", "quantize", "contract",
@@ -62,7 +62,7 @@ def _code(arguments: list[str]) -> int:
 
                 streams.complain("".join(traceback.format_exception(error)).rstrip())
         streams.complain(f"assay: {error}")
-        return USAGE if isinstance(error, RequestError) else NO
+        return USAGE if isinstance(error, RequestError | ModelNotFoundError) else NO
     except MemoryError as error:
         streams.complain(f"assay: memory gave out\n  got    {error or 'no room'}")
         return NO

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from assay.cli import options
 from assay.cli.command import Argument, Report, Values
-from assay.cli.model import find_model, writing
+from assay.cli.model import find_weights, writing
 from assay.cli.progress import Bars
 from assay.errors import RequestError
 
@@ -34,7 +34,7 @@ WEIGHTS = {".safetensors", ".bin", ".pt", ".pth", ".gguf", ".onnx", ".h5", ".msg
 def run(arguments: Values) -> Report:
     out: Path = arguments.out
     with writing(out, "remove it first"), Bars() as progress:
-        path = find_model(arguments.model, progress)
+        path = find_weights(arguments.model, progress)
         if out.resolve().is_relative_to(path.resolve()):
             raise RequestError("OUT is in the model's folder", place=f"OUT {out}", hint="write it elsewhere")
         changed = _merge(path, arguments.adapter, out)

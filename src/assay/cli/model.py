@@ -30,6 +30,25 @@ def find_model(name: str, progress: Bars) -> Path:
     return path
 
 
+def find_weights(name: str, progress: Bars) -> Path:
+    """The file or folder of a model of texts, as `find_model` does. Raises RequestError for a graph."""
+    path = find_model(name, progress)
+    if path.suffix == ".onnx":
+        want = "a .gguf file or a folder with safetensors"
+        raise RequestError(
+            "this model takes no text", place=name, want=want, got="a graph", hint="assay infer"
+        )
+    return path
+
+
+def find_graph(name: str, progress: Bars, hint: str) -> Path:
+    """An ONNX file, as `find_model` does. Raises RequestError, with what takes it, for a model of texts."""
+    path = find_model(name, progress)
+    if path.suffix != ".onnx":
+        raise RequestError("this model takes texts, not arrays", place=name, want="an .onnx file", hint=hint)
+    return path
+
+
 def load_model(arguments: Values) -> LanguageModel:
     """The language model, loaded with progress bars. Raises RequestError for an embedder."""
     lm = load_any(arguments)
@@ -46,15 +65,13 @@ def load_any(arguments: Values) -> LanguageModel | EmbeddingModel:
     given = vars(arguments)
     adapter, draft = given.get("adapter"), given.get("draft")
     with Bars() as progress:
-        path = find_model(arguments.model, progress)
-        if path.suffix == ".onnx":
-            raise RequestError("this model takes no text", place=arguments.model, hint="assay infer")
+        path = find_weights(arguments.model, progress)
         lm = load(
             path,
             threads=arguments.threads,
             activations=arguments.activations,
             guesses=given.get("guesses", False),
-            draft=draft and find_model(draft, progress),
+            draft=draft and find_weights(draft, progress),
             prefix_cache="guesses" in given,
             adapters={adapter: adapter} if adapter else None,
             quantize=arguments.quantize,
@@ -66,9 +83,7 @@ def load_any(arguments: Values) -> LanguageModel | EmbeddingModel:
 
 def load_graph(arguments: Values, progress: Bars) -> Model:
     """The ONNX model. Raises RequestError for one of texts."""
-    path = find_model(arguments.model, progress)
-    if path.suffix != ".onnx":
-        raise RequestError("this model takes texts, not arrays", place=arguments.model, hint="assay run")
+    path = find_graph(arguments.model, progress, "assay run")
     return cast("Model", load(path, threads=arguments.threads, progress=progress))
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from assay.cli import options
 from assay.cli.command import Argument, Report, Values
-from assay.cli.model import find_model, writing
+from assay.cli.model import find_weights, writing
 from assay.cli.progress import Bars
 from assay.errors import RequestError
 from assay.llm.options import QUANTIZE
@@ -55,7 +55,7 @@ def run(arguments: Values) -> Report:
     out, other = arguments.out, arguments.otherwise
     recipe = Recipe(BY_NAME[arguments.type], other and BY_NAME[other], arguments.again)
     with writing(out, "--force replaces it", arguments.force), Bars() as progress:
-        path = find_model(arguments.model, progress)
+        path = find_weights(arguments.model, progress)
         read = [each for each in path.iterdir() if each.suffix != ".gguf"] if path.is_dir() else [path]
         if out.exists() and any(each.exists() and each.samefile(out) for each in read):
             raise RequestError("OUT is what is read", place=f"OUT {out}", hint="give another name")

