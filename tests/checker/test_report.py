@@ -39,6 +39,11 @@ def test_what_passes_loads_and_runs(tmp_path: Path) -> None:
     np.testing.assert_array_equal(made["y"], [[1, 2, 3, 4]] * 2)
 
 
+def test_one_is_no_plural(tmp_path: Path) -> None:
+    assert str(assay.check(saved(tmp_path, "y = MatMul(x, w)"))).endswith(": 1 node, every contract is kept")
+    assert str(assay.check(saved(tmp_path, "y = MatMul(x, b)"))).endswith(": 1 violation in 1 node")
+
+
 def test_a_violation_has_all_fields(tmp_path: Path) -> None:
     path = saved(tmp_path, "[up] h = Gemm(x, w) [fc] k = MatMul(h, w) y = Relu(k)")
     (error,) = assay.check(path).violations

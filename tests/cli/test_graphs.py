@@ -48,13 +48,13 @@ def broken(path: Path) -> Path:
 
 def test_check(cli, path: Path) -> None:
     outcome = cli("check", str(path))
-    assert (outcome.code, outcome.out) == (0, f"{path}: 4 nodes, every contract is kept\n")
+    assert (outcome.code, outcome.out) == (0, f"{path}: 7 nodes, every contract is kept\n")
     assert json.loads(cli("check", str(path), "--json").out)["ok"] is True
     outcome = cli("check", str(broken(path)))
     assert outcome.code == 1 and not outcome.err
     places = re.findall(r"^\S+ › line (\d+) › node \"(\w+)\" \((\w+)\): ", outcome.out, re.MULTILINE)
     assert places == [("17", "p", "Add"), ("24", "r", "Rellu")]
-    assert outcome.out.splitlines()[-1] == f"{path}: 2 violations in 4 nodes"
+    assert outcome.out.splitlines()[-1] == f"{path}: 2 violations in 7 nodes"
     shown = cli("show", str(path)).out.splitlines()
     assert "p = Add(h, w)" in shown[16] and "Rellu(b)" in shown[23]
     found = json.loads(cli("check", str(path), "--json").out)
@@ -247,7 +247,9 @@ def test_one_node_alone(cli, path: Path, tmp_path: Path) -> None:
     assert json.loads(cli("infer", str(path), "--node", "i", *given, "--json").out)[0]["max"] == 4
     for name in ("hh", "w"):
         assert "no such input" in cli("infer", str(path), "--node", "i", *given, "-i", f"{name}=@x.npy").err
-    assert "no such node" in cli("infer", str(path), "--node", "rr").err
+    for wrong, hint in (("rr", "did you mean r?"), ("nope", "there is h, i, b, ")):
+        error = cli("infer", str(path), "--node", wrong).err
+        assert "no such node" in error and hint in error
     assert "values missing" in cli("infer", str(path), "--node", "r").err
     assert (
         "a node that runs graphs" in cli("infer", str(path), "--node", "i", "--on", "reference", *given).err

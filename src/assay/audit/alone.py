@@ -28,10 +28,13 @@ def run_alone(model: Model, name: str, inputs: Mapping[str, Value], on: str = "k
     program = model.program
     nodes = [node for node in program.graph.nodes if name in (node.name, *node.outputs[:1])]
     if not nodes:
-        names = [each for node in program.graph.nodes for each in (node.name, *node.outputs[:1])]
-        raise RequestError(
-            "no such node", place="node", want="a node's name", got=name, hint=near(name, names)
+        names = [each for node in program.graph.nodes for each in (node.name, *node.outputs[:1]) if each]
+        want, there = (
+            "a node's name, or its first output's",
+            [each for each in names if name in each] or names,
         )
+        hint = near(name, names) or f"there is {', '.join(there[:5])}"
+        raise RequestError("no such node", place="node", want=want, got=name, hint=hint)
     made = {each for node in nodes for each in node.outputs}
     read = [each for each in dict.fromkeys(each for node in nodes for each in node.reads) if each not in made]
     ahead = _needed(program.graph.nodes, set(read) - inputs.keys(), inputs.keys())

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from assay.errors import AssayError, ContractError, FormatError, Violation
 from assay.hub.pull import resolve
+
+if TYPE_CHECKING:
+    from assay.graph.graph import Graph
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 FIELDS = "rule", "place", "want", "got", "hint"
@@ -17,7 +21,9 @@ PLACES = "line", "node", "operator", "input", "value", "module", "consequences"
 
 @dataclass(frozen=True)
 class Report:
-    """A model's `file` held against the contracts of its operators: all that is wrong, in order."""
+    """A model's `file` held against the contracts of its operators: all that is wrong, in order. Of `nodes`
+    count those of bodies and functions too.
+    """
 
     file: str
     nodes: int
@@ -28,10 +34,10 @@ class Report:
         return not self.violations
 
     def __str__(self) -> str:
+        nodes, count = f"{self.nodes:,} node{'s' * (self.nodes != 1)}", len(self.violations)
         if self.ok:
-            return f"{self.file}: {self.nodes:,} nodes, every contract is kept"
-        count = len(self.violations)
-        summary = f"{self.file}: {count} violation{'s' * (count > 1)} in {self.nodes:,} nodes"
+            return f"{self.file}: {nodes}, every contract is kept"
+        summary = f"{self.file}: {count} violation{'s' * (count > 1)} in {nodes}"
         return "\n\n".join([*map(str, self.violations), summary])
 
     def json(self) -> dict[str, object]:
@@ -72,13 +78,18 @@ def _checked(path: Path) -> tuple[int, list[ContractError]]:
 
         model = load_onnx(path)
         errors = analyse(model).errors
-        return len(model.graph.nodes), [error.at(str(path)) for error in errors]
+        return _count(model.graph), [error.at(str(path)) for error in errors]
     from assay.llm.loader import design
     from assay.llm.options import Options
     from assay.llm.source import open_source
 
     with open_source(path) as source:
-        return len(design(source, Options()).graph.nodes), []
+        return _count(design(source, Options()).graph), []
+
+
+def _count(graph: Graph) -> int:
+    inner = (*graph.functions, *(body for node in graph.nodes for _, body in node.bodies))
+    return len(graph.nodes) + sum(map(_count, inner))
 
 
 def _fields(error: AssayError) -> dict[str, object]:
