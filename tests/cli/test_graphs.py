@@ -229,6 +229,34 @@ def test_one_array_goes_to_npy_and_several_do_not(cli, path: Path, tmp_path: Pat
     assert outcome.code == 2 and "several outputs" in outcome.err
 
 
+@pytest.mark.parametrize(
+    ("body", "given", "values"),
+    [
+        ("(string[n] x) => (string[n] y) { y = Identity(x) }", '["a", "é"]', ["a", "é"]),
+        ("(float[n] x) => (y) { y = SequenceConstruct(x, x) }", "[1, Infinity]", [[1, "inf"], [1, "inf"]]),
+        (
+            "(float[n, 2] x) => (y) { y = ai.onnx.ml.ZipMap<classlabels_int64s = [3, 5]>(x) }",
+            "[[1, 2], [0, 9]]",
+            [{"3": 1, "5": 2}, {"3": 0, "5": 9}],
+        ),
+    ],
+)
+def test_what_is_no_array_of_numbers_is_shown(
+    cli, tmp_path: Path, body: str, given: str, values: list[object]
+) -> None:
+    file = tmp_path / "m.onnx"
+    onnx.save(
+        parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21, "ai.onnx.ml" : 3]> g {body}'), file
+    )
+    (row,) = json.loads(cli("infer", str(file), "-i", f"x={given}", "--json").out)
+    assert row["values"] == values and row["shape"] == [2] and row["min"] is None
+    head, line = cli("infer", str(file), "-i", f"x={given}").out.splitlines()
+    assert head.split()[-1] == "values" and line.split()[0] == "y" and "[2]" in line
+    assert json.loads(line.partition("[2]")[2]) == values
+    outcome = cli("infer", str(file), "-i", f"x={given}", "-o", str(tmp_path / "out.npz"))
+    assert outcome.code == 2 and "output y: NumPy's files hold numbers alone" in outcome.err
+
+
 def test_one_node_alone(cli, path: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "h.npy", X)
     for given in (["-i", f"x=@{tmp_path / 'x.npy'}"], ["-i", f"h=@{tmp_path / 'h.npy'}"]):

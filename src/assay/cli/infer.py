@@ -12,6 +12,7 @@ then be any value of the graph, and --on reference runs Python code that a debug
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,9 +36,8 @@ SUFFIXES = (".npz", ".npy")
 WAYS = ("kernel", "reference")
 NONFINITE = ("allow", "error")
 FIGURES = ("min", "max", "mean")
-COLUMNS = ("name", "dtype", "shape", *FIGURES)
-
-
+SHOWN = 60
+"""Characters of what is no array of numbers, in the table."""
 MADE = options.one_of(NONFINITE)
 
 
@@ -67,8 +67,9 @@ def run(arguments: Values) -> Report:
     if arguments.o:
         _write(arguments.o, outputs)
     rows = [_summary(name, value) for name, value in outputs.items()]
-    cells = [[_cell(value) for value in row.values()] for row in rows]
-    return Report(rows, table([COLUMNS, *cells], left=3))
+    columns = max((list(row) for row in rows), key=len, default=[])
+    cells = [[_cell(key, value) for key, value in row.items()] for row in rows]
+    return Report(rows, table([columns, *cells], left=3))
 
 
 def _dtypes(model: Model, arguments: Values) -> dict[str, str]:
@@ -105,8 +106,9 @@ def _write(path: Path, outputs: Mapping[str, object]) -> None:
     arrays = {name: value for name, value in outputs.items() if isinstance(value, np.ndarray)}
     for name, value in outputs.items():
         if name not in arrays or arrays[name].dtype == object:
-            kind = "strings" if name in arrays else type(value).__name__
-            raise RequestError("an output that isn't written", place=f"-o {path}", want="numbers", got=kind)
+            kind, want = "strings" if name in arrays else type(value).__name__, "an array of numbers"
+            rule, hint = "NumPy's files hold numbers alone", "--json has its values"
+            raise RequestError(rule, place=f"-o {path} › output {name}", want=want, got=kind, hint=hint)
     if path.suffix == ".npy" and len(arrays) != 1:
         got = ", ".join(arrays)
         raise RequestError("several outputs", place=f"-o {path}", want=".npz", got=got)
@@ -118,19 +120,34 @@ def _write(path: Path, outputs: Mapping[str, object]) -> None:
 
 
 def _summary(name: str, value: object) -> dict[str, object]:
-    """An output's name, type and range."""
-    if not isinstance(value, np.ndarray):
-        return {"name": name, "dtype": type(value).__name__, "shape": None} | dict.fromkeys(FIGURES)
-    found: dict[str, object] = {"name": name, "dtype": str(value.dtype), "shape": list(value.shape)}
-    if not value.size or value.dtype == object or value.dtype.kind == "c":
-        return found | dict.fromkeys(FIGURES)
-    wide = value.astype(np.float64)
-    with np.errstate(all="ignore"):
-        figures = wide.min(), wide.max(), wide.mean()
-    # JSON has no infinities.
-    plain = [float(each) if np.isfinite(each) else str(each) for each in figures]
-    return found | dict(zip(FIGURES, plain, strict=True))
+    """An output's name, type and range; of what is no array of real numbers its length and values."""
+    found = {"name": name, "dtype": type(value).__name__, "shape": None, **dict.fromkeys(FIGURES)}
+    if isinstance(value, list | dict):
+        found["shape"] = [len(value)]
+    if isinstance(value, np.ndarray):
+        found |= {"dtype": str(value.dtype), "shape": list(value.shape)}
+        if value.dtype.kind not in "Oc":
+            wide = value.astype(np.float64)
+            with np.errstate(all="ignore"):
+                figures = (wide.min(), wide.max(), wide.mean()) if value.size else (None, None, None)
+            return found | dict(zip(FIGURES, map(_plain, figures), strict=True))
+    return found | {"values": _plain(value)}
 
 
-def _cell(value: object) -> object:
-    return "" if value is None else value
+def _plain(value: object) -> object:
+    """A value as JSON has it, which has no infinities."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = (value.astype(np.float64) if value.dtype.kind == "V" else value).tolist()
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    odd = isinstance(value, complex) or (isinstance(value, float) and not np.isfinite(value))
+    return str(value) if odd else value
+
+
+def _cell(column: str, value: object) -> object:
+    if column != "values":
+        return "" if value is None else value
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]} …"
