@@ -14,57 +14,21 @@ import resource
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
-from onnx.helper import make_graph, make_node, make_tensor, make_tensor_value_info
+from onnx.helper import make_graph, make_node, make_tensor
 
 from assay.errors import AssayError
 from assay.formats.onnx_file import load_onnx
 from assay.runtime.model import Model
+from formats import hostile_numbers  # noqa: F401 - it has cases, too
 from formats.campaign import Meter
-
-FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
-Inputs = Mapping[str, Any]
-Made = tuple[Callable[[Path], None], Inputs]
-CASES: dict[str, Made] = {}
-X = {"x": np.ones(4, np.float32)}
-
-
-def value(name: str, shape: Sequence[int | str] | None = (4,), kind: int = FLOAT) -> onnx.ValueInfoProto:
-    return make_tensor_value_info(name, kind, shape)
-
-
-def ints(name: str, values: Sequence[int]) -> TensorProto:
-    return make_tensor(name, INT64, [len(values)], values)
-
-
-def model_of(
-    nodes: Sequence[onnx.NodeProto],
-    weights: Sequence[TensorProto] = (),
-    functions: Sequence[onnx.FunctionProto] = (),
-    inputs: Sequence[onnx.ValueInfoProto] = (value("x"),),
-    opset: int = 21,
-    kind: int = FLOAT,
-) -> onnx.ModelProto:
-    """A model from `x` to `y`."""
-    graph = make_graph(nodes, "g", inputs, [value("y", None, kind)], weights)
-    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("f", 1)]
-    return helper.make_model(graph, opset_imports=opsets, functions=functions, ir_version=10)
-
-
-def case(name: str, model: onnx.ModelProto | bytes, inputs: Inputs = X) -> None:
-    data = model if isinstance(model, bytes) else model.SerializeToString()
-
-    def write(path: Path) -> None:
-        path.write_bytes(data)
-
-    CASES[name] = write, inputs
-
+from formats.hostile_cases import BIG, CASES, FLOAT, INT64, Inputs, X, case, ints, model_of, value
 
 # Bytes and fields
 
@@ -301,7 +265,6 @@ case("a reference to no function's attribute", model_of([refers]))
 
 # Sizes that values say
 
-BIG = 1 << 40
 case("Expand", model_of([make_node("Expand", ["x", "s"], ["y"])], [ints("s", [BIG, 4])]))
 case(
     "Expand at run",
@@ -544,101 +507,6 @@ case(
         ],
         [ints("three", [3])],
         inputs=[value("x", ["n"])],
-    ),
-)
-
-
-# Numbers of attributes and of inputs that ask for work without end
-
-STRINGS = {"x": np.array(["a" * 60], object)}
-case(
-    "LRN over 2**62 channels",
-    model_of([make_node("LRN", ["x"], ["y"], size=1 << 62)], inputs=[value("x", [1, 4, 3])]),
-    {"x": np.ones((1, 4, 3), np.float32)},
-)
-case(
-    "n-grams with gaps of 2**40",
-    model_of(
-        [
-            make_node(
-                "TfIdfVectorizer",
-                ["x"],
-                ["y"],
-                min_gram_length=1,
-                max_gram_length=2,
-                max_skip_count=BIG,
-                mode="TF",
-                ngram_counts=[0, 1],
-                ngram_indexes=[0],
-                pool_int64s=[1],
-            )
-        ],
-        inputs=[value("x", [3], INT64)],
-    ),
-    {"x": np.ones(3, np.int64)},
-)
-case(
-    "an expression that backtracks",
-    model_of(
-        [
-            make_node("RegexFullMatch", ["x"], ["b"], pattern="(a+)+b"),
-            make_node("Cast", ["b"], ["y"], to=FLOAT),
-        ],
-        inputs=[value("x", [1], TensorProto.STRING)],
-    ),
-    STRINGS,
-)
-for mode in ("reflect", "wrap", "edge"):
-    case(
-        f"{mode} 2**25 times",
-        model_of(
-            [make_node("Pad", ["x", "p"], ["y"], mode=mode)],
-            [ints("p", [0, 1 << 25])],
-            inputs=[value("x", [3])],
-        ),
-        {"x": np.ones(3, np.float32)},
-    )
-for number in ("nan", "inf"):
-    case(
-        f"Resize by {number}",
-        model_of(
-            [make_node("Resize", ["x", "", "s"], ["y"], mode="nearest")],
-            [make_tensor("s", FLOAT, [1], [float(number)])],
-            inputs=[value("x", ["n"])],
-        ),
-        {"x": np.ones(3, np.float32)},
-    )
-    case(
-        f"Resize by an input, {number}",
-        model_of(
-            [make_node("Resize", ["x", "", "s"], ["y"], mode="nearest")],
-            inputs=[value("x", ["n"]), value("s", [1])],
-        ),
-        {"x": np.ones(3, np.float32), "s": np.array([number], np.float32)},
-    )
-    case(
-        f"Range up to {number}",
-        model_of(
-            [make_node("Range", ["a", "x", "b"], ["y"])],
-            [make_tensor("a", FLOAT, [], [0.0]), make_tensor("b", FLOAT, [], [1.0])],
-            inputs=[value("x", [])],
-        ),
-        {"x": np.array(number, np.float32)},
-    )
-case(
-    "regions read at 2**30 places",
-    model_of(
-        [make_node("RoiAlign", ["x", "r", "i"], ["y"], sampling_ratio=1 << 30)],
-        [make_tensor("r", FLOAT, [1, 4], [0, 0, 1, 1]), ints("i", [0])],
-        inputs=[value("x", [1, 1, 4, 4])],
-    ),
-    {"x": np.ones((1, 1, 4, 4), np.float32)},
-)
-case(
-    "no elements of 2**62 rows",
-    model_of(
-        [make_node("ConstantOfShape", ["s"], ["e"]), make_node("Size", ["e"], ["y"])],
-        [ints("s", [1 << 62, 0, 1 << 62])],
     ),
 )
 
