@@ -88,9 +88,9 @@ define(
 
 def _lower_average(site: Site, emitter: Emitter) -> None:
     composer, x, y, found = _begun(site, emitter)
-    counted = [(0, size) for size in found.size]
+    counted = [(0, size) for size in x.sizes[2:]]
     if site["count_include_pad"]:
-        pads = zip(found.before, found.size, found.after, strict=True)
+        pads = zip(found.before, x.sizes[2:], found.after, strict=True)
         counted = [(-(low.constant or 0), size + (high.constant or 0)) for low, size, high in pads]
     _emit(composer, "total", x, y, found, counted)
 
