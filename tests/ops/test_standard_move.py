@@ -19,6 +19,7 @@ from assay.runtime.model import Model, analyse
 
 Shape = Sequence[int | str]
 F, I64 = TensorProto.FLOAT, TensorProto.INT64
+NONE = np.zeros(0, np.float32)
 IMAGE, WEIGHTS = (1, 1, 4, 4), (1, 1, 3, 3)
 
 
@@ -76,6 +77,9 @@ def inferred(proto: onnx.ModelProto) -> list[str]:
         ("MaxPool", [IMAGE], {}, {"kernel_shape": [9999, 9999], "pads": [5000] * 4}, "window too large"),
         ("RotaryEmbedding", [IMAGE, IMAGE[1:], IMAGE[1:]], {}, {"rotary_embedding_dim": 8}, "the head size"),
         ("RotaryEmbedding", [(1, 1, 4, 3), (1, 4, 1), (1, 4, 1)], {}, {}, "of an odd number of elements"),
+        *[("Resize", [(4,)], {1: NONE, 2: np.float32([scale])}, {}, "no such scale")
+          for scale in (0, -1, np.nan, np.inf)],
+        ("Resize", [(4,)], {1: NONE, 2: NONE, 3: [-4]}, {}, "negative size"),
         ("MaxUnpool", [(1, 1, 1, 2)], {1: [[[[0, 1]]]]}, {"kernel_shape": [1, 2], "strides": [2]},
          "attribute strides: wrong length"),
         ("GatherND", [(4, 3)], {1: [[0, 3]]}, {}, "index of axis 1 out of range"),
@@ -132,7 +136,7 @@ def test_slices_are_the_standards(size: int, start: int, end: int, step: int) ->
 
 @pytest.mark.parametrize("dtype", [np.uint64, np.int64, np.uint8])
 def test_integers_are_resized_by_way_of_float32(dtype: type[np.generic]) -> None:
-    halved = {1: np.zeros(0, np.float32), 2: np.ones(1, np.float32) / 2}
+    halved = {1: NONE, 2: np.ones(1, np.float32) / 2}
     proto = model("Resize", [(4,)], halved, mode="linear")
     proto.graph.input[0].type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     found = Model(from_proto(proto), 1).run({"x0": np.array([2, 4, 6, 9], dtype)})["y0"]

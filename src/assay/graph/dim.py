@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 from math import gcd, prod
 from typing import TypeAlias
 
@@ -228,14 +228,9 @@ def _exact_quotient(left: Dim, right: Dim) -> Dim | None:
     return _canonical(total)
 
 
-def _least(left: Dim, right: Dim) -> Dim:
+def _extreme(name: str, left: Dim, right: Dim) -> Dim:
     sign = (left - right).sign
-    return _applied("min", left, right) if sign is None else left if sign < 0 else right
-
-
-def _greatest(left: Dim, right: Dim) -> Dim:
-    sign = (left - right).sign
-    return _applied("max", left, right) if sign is None else left if sign > 0 else right
+    return _applied(name, left, right) if sign is None else left if (sign < 0) == (name == "min") else right
 
 
 def _applied(name: str, left: Dim, right: Dim) -> Dim:
@@ -247,17 +242,18 @@ def _applied(name: str, left: Dim, right: Dim) -> Dim:
     return Dim((((Function(name, left, right, weight),), 1),))
 
 
-FUNCTIONS: Mapping[str, Callable[[Dim, Dim], Dim]] = {"floor": _floor, "min": _least, "max": _greatest}
+LEAST, GREATEST = partial(_extreme, "min"), partial(_extreme, "max")
+FUNCTIONS: Mapping[str, Callable[[Dim, Dim], Dim]] = {"floor": _floor, "min": LEAST, "max": GREATEST}
 
 
 def least(*dims: int | Dim) -> Dim:
     """The smallest of several."""
-    return reduce(_least, map(Dim.of, dims))
+    return reduce(LEAST, map(Dim.of, dims))
 
 
 def greatest(*dims: int | Dim) -> Dim:
     """The greatest of several."""
-    return reduce(_greatest, map(Dim.of, dims))
+    return reduce(GREATEST, map(Dim.of, dims))
 
 
 def _value(factor: Function, binding: Mapping[str, int]) -> int:

@@ -62,6 +62,9 @@ def _resize(site: Site) -> Sequence[Made]:
     if not site.require(values.size == len(axes), rule, want=want, got=values.size, input=index):
         return [None]
     scales = [float(each) for each in values.reshape(-1)] if scaled else _scales(site, axes)
+    site.natural(3, (site.dims(3) if sized else None) or ())
+    if site.problems:
+        return [None]
     for place, axis in enumerate(axes):
         dim = site.shape(0)[axis]
         if scaled:
