@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from assay.errors import ContractError
+from assay.errors import ContractError, HardwareFault
 from assay.formats.onnx_file import from_proto
 from assay.runtime.model import Model, analyse
 
@@ -149,6 +149,12 @@ def test_pads_wider_than_the_value_repeat_it(mode: str) -> None:
     proto = model("Pad", [(2, 3)], {1: [5, 7, 4, -1]}, mode=mode)
     want = np.pad(x[:, :2], ((5, 4), (7, 0)), mode)  # type: ignore[call-overload]
     np.testing.assert_array_equal(Model(from_proto(proto), 2).run({"x0": x})["y0"], want)
+
+
+def test_a_table_that_memory_cant_hold_is_a_fault() -> None:
+    proto = model("AffineGrid", [(1, 2, 3)], {1: [1, 1, 1 << 22, 1 << 20]})
+    with pytest.raises(HardwareFault, match="memory"):
+        Model(from_proto(proto), 1).run({"x0": np.ones((1, 2, 3), np.float32)})
 
 
 def test_an_index_that_only_the_run_knows_ends_it() -> None:

@@ -86,26 +86,21 @@ def _lower(name: str, site: Site, emitter: Emitter) -> None:
 def _numpy(
     name: str, data: Numbers, axes: Numbers | None, keepdims: int, noop_with_empty_axes: int
 ) -> Numbers:
-    if axes is not None and axes.size:
-        which: tuple[int, ...] = tuple(int(axis) for axis in axes)
-    else:
-        which = () if noop_with_empty_axes else tuple(range(data.ndim))
+    every = () if noop_with_empty_axes else tuple(range(data.ndim))
+    which = tuple(map(int, axes)) if axes is not None and axes.size else every
     x = data.astype(np.float64) if data.dtype.kind not in "iub" else data
+    keep, whole = bool(keepdims), data.dtype if data.dtype.kind in "iu" else None
     made = {
-        "sum": lambda: np.sum(
-            x, which, data.dtype if data.dtype.kind in "iu" else None, keepdims=bool(keepdims)
-        ),
-        "mean": lambda: np.mean(x, which, keepdims=bool(keepdims)),
-        "prod": lambda: np.prod(
-            x, which, data.dtype if data.dtype.kind in "iu" else None, keepdims=bool(keepdims)
-        ),
-        "max": lambda: np.max(x, which, keepdims=bool(keepdims), initial=neutral("max", _dtype(data))),
-        "min": lambda: np.min(x, which, keepdims=bool(keepdims), initial=neutral("min", _dtype(data))),
-        "sum_square": lambda: np.sum(x * x, which, keepdims=bool(keepdims)),
-        "l1": lambda: np.sum(np.abs(x), which, keepdims=bool(keepdims)),
-        "l2": lambda: np.sqrt(np.sum(x * x, which, keepdims=bool(keepdims))),
-        "log_sum": lambda: np.log(np.sum(x, which, keepdims=bool(keepdims))),
-        "log_sum_exp": lambda: np.log(np.sum(np.exp(x), which, keepdims=bool(keepdims))),
+        "sum": lambda: np.sum(x, which, whole, keepdims=keep),
+        "mean": lambda: np.mean(x, which, keepdims=keep),
+        "prod": lambda: np.prod(x, which, whole, keepdims=keep),
+        "max": lambda: np.max(x, which, keepdims=keep, initial=neutral("max", _dtype(data))),
+        "min": lambda: np.min(x, which, keepdims=keep, initial=neutral("min", _dtype(data))),
+        "sum_square": lambda: np.sum(x * x, which, keepdims=keep),
+        "l1": lambda: np.sum(np.abs(x), which, keepdims=keep),
+        "l2": lambda: np.sqrt(np.sum(x * x, which, keepdims=keep)),
+        "log_sum": lambda: np.log(np.sum(x, which, keepdims=keep)),
+        "log_sum_exp": lambda: np.log(np.sum(np.exp(x), which, keepdims=keep)),
     }
     return np.asarray(cast("dict[str, Callable[[], Numbers]]", made)[name](), data.dtype)
 
