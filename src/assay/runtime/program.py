@@ -150,11 +150,7 @@ class Program:
         if ready is None:
             if plain:
                 self.admit(inputs)
-            try:
-                ready = self._make(inputs)
-            except MemoryError as error:
-                rule, want = "memory gave out", "room for constants and tables"
-                raise HardwareFault(rule, place=self.graph.name, want=want, got=str(error)) from error
+            ready = self._make(inputs)
             key = self._key(inputs)
             self._ready[key] = ready
         elif ready.arena is not self._arena:
