@@ -75,10 +75,7 @@ def _sound(value: Value) -> Value:
 
 def _delegated(site: Site, inputs: Sequence[Value]) -> tuple[Value, ...]:
     if split_name(site.node.op)[0] == ML and isinstance(inputs[0], np.ndarray) and inputs[0].ndim == 1:
-        inputs = [
-            inputs[0].reshape(1, -1),
-            *inputs[1:],
-        ]  # as it wants a row
+        inputs = [inputs[0].reshape(1, -1), *inputs[1:]]  # as it wants a row
     names = tuple(f"x{index}" if value is not None else "" for index, value in enumerate(inputs))
     attributes = tuple(site.node.attributes.items())
     evaluator = _evaluator(site.node.op, names, len(site.node.outputs), attributes)
