@@ -25,13 +25,8 @@ def _heads(site: Site, index: int, key: str) -> tuple[Dim, Dim, Dim, Dim] | None
     if len(shape) == 4:
         return shape[0], shape[1], shape[2], shape[3]
     count = site[key]
-    if not site.require(
-        count is not None,
-        f"attribute {key} missing",
-        want="the number of heads",
-        got="nothing",
-        hint="inputs of rank 3 don't say it",
-    ):
+    rule, want, hint = f"attribute {key} missing", "the number of heads", "inputs of rank 3 don't say it"
+    if not site.require(bool(count), rule, want=want, got="nothing", hint=hint):
         return None
     assert isinstance(count, int)
     site.multiple(shape[2], count, "heads don't divide the last axis", index)
@@ -55,13 +50,8 @@ def _attention(site: Site) -> Sequence[Made]:
     site.require(
         site.has(4) == site.has(5), "one of past_key and past_value", want="both or none", got="one", input=4
     )
-    site.require(
-        not (site.has(6) and site.has(4)),
-        "a past and nonpad_kv_seqlen",
-        want="one of them",
-        got="both",
-        input=6,
-    )
+    rule, both = "a past and nonpad_kv_seqlen", site.has(6) and site.has(4)
+    site.require(not both, rule, want="one of them", got="both", input=6)
     site.match(4, k[0], k[1], past, k[3])
     site.match(5, k[0], k[1], past, v[3])
     site.match(6, q[0])
@@ -94,18 +84,9 @@ define(
 def _rotary(site: Site) -> Sequence[Made]:
     if not site.want_rank(0, 3, 4):
         return [None]
-    if site.rank(0) == 3:
-        site.require(
-            bool(site["num_heads"]),
-            "attribute num_heads missing",
-            want="the number of heads",
-            got="nothing",
-            hint="inputs of rank 3 don't say it",
-        )
-        if site.problems:
-            return [None]
     x = _heads(site, 0, "num_heads")
-    assert x
+    if x is None:
+        return [None]
     part = site.integer("rotary_embedding_dim")
     turned = Dim.of(part) if part else x[3]
     site.fits(0, turned, x[3], "rotary_embedding_dim above the head size")
@@ -143,14 +124,9 @@ def _linear(site: Site) -> Sequence[Made]:
     site.match(2, q[0], q[2], v[1] * v[3])
     site.match(3, q[0], k[1], k[3], v[3])
     for index, key in ((4, "gated"), (5, "delta")):
-        needed = key in site.text("update_rule")
-        site.require(
-            site.has(index) or not needed,
-            f"{site.text('update_rule')} needs an input that isn't there",
-            want="a value",
-            got="nothing",
-            input=index,
-        )
+        way = site.text("update_rule")
+        rule, good = f"{way} needs an input that isn't there", site.has(index) or key not in way
+        site.require(good, rule, want="a value", got="nothing", input=index)
         if site.has(index) and site.want_rank(index, 3):
             site.match(index, q[0], q[2], site.shape(index)[2])
     state = site.dtype(3) if site.has(3) else site.dtype(0)

@@ -59,19 +59,11 @@ def _rule(site: Site) -> Sequence[Made]:
                 sizes[label] = site.broadcast((before,), (dim,), first=index - 1)[0]
             else:
                 sizes[label] = site.agree(before, dim, f"sizes of {label}", index)
-    site.require(
-        widest == 0 or "." in result,
-        "attribute equation: ... is missing in the output",
-        want="... behind ->, as before it",
-        got=result,
-    )
+    rule, good = "attribute equation: ... is missing in the output", widest == 0 or "." in result
+    site.require(good, rule, want="... behind ->, as before it", got=result)
     missing = [c for c in result if c != "." and c not in sizes]
-    site.require(
-        not missing,
-        "attribute equation: letters that no input has",
-        want="letters of the inputs",
-        got=missing,
-    )
+    rule = "attribute equation: letters that no input has"
+    site.require(not missing, rule, want="letters of the inputs", got=missing)
     if site.problems:
         return [None]
     return [tuple(sizes[label] for label in _labels(result, widest))]

@@ -179,13 +179,7 @@ def _plain(value: object) -> Array:
     if isinstance(value, Literal):
         return value.array().reshape(-1)
     assert isinstance(value, tuple)
-    kind = (
-        object
-        if value and isinstance(value[0], str)
-        else np.float32
-        if isinstance(value[0], float)
-        else np.int64
-    )
+    kind = {str: object, float: np.float32}.get(type(value[0]) if value else int, np.int64)
     return np.array(value, kind)
 
 
@@ -292,11 +286,8 @@ NODES = ("nodes_featureids", "nodes_modes", "nodes_splits", "nodes_truenodeids",
 
 
 def _trees(site: Site) -> Sequence[Made]:
-    size, leaves, targets = (
-        alike(site, *NODES),
-        alike(site, "leaf_targetids", "leaf_weights"),
-        site["n_targets"],
-    )
+    size, leaves = alike(site, *NODES), alike(site, "leaf_targetids", "leaf_weights")
+    targets = site["n_targets"]
     whole = site.integers("leaf_targetids") or ()
     wide = targets if isinstance(targets, int) else max(whole, default=0) + 1
     for key, most in (

@@ -174,14 +174,8 @@ def _one(site: Site, index: int, dim: Dim | None = None) -> None:
         return
     for size in site.shape(index):
         good = not size.differs(1) or (dim is not None and not size.differs(dim))
-        site.require(
-            good,
-            "several scales or zero points",
-            want=f"1 or {dim}" if dim else "1",
-            got=size,
-            input=index,
-            dim=size,
-        )
+        rule, want = "several scales or zero points", f"1 or {dim}" if dim else "1"
+        site.require(good, rule, want=want, got=size, input=index, dim=size)
 
 
 def _each(site: Site, index: int, of: int, axis: int) -> None:

@@ -146,13 +146,8 @@ def _boxes(site: Site) -> Sequence[Made]:
     for index in (2, 3, 4):
         site.want_rank(index, 0, 1)
     iou = site.peek(3)
-    site.require(
-        iou is None or bool(np.all(np.abs(iou.astype(np.float64) - 0.5) <= 0.5)),
-        "threshold out of range",
-        want="0 to 1",
-        got=iou,
-        input=3,
-    )
+    good = iou is None or bool(np.all(np.abs(iou.astype(np.float64) - 0.5) <= 0.5))
+    site.require(good, "threshold out of range", want="0 to 1", got=iou, input=3)
     return [ValueType(I64, (site.unknown("selected"), Dim.of(3)))]
 
 

@@ -119,13 +119,8 @@ def _grid_sample(site: Site) -> Sequence[Made]:
     site.agree(x[0], grid[0], "sizes of the batch", 1)
     site.agree(Dim.of(len(x) - 2), grid[-1], "coordinates and spatial axes", 1)
     numbers = site.dtype(0).kind in ("float", "int", "uint")
-    site.require(
-        numbers or site["mode"] == "nearest",
-        "pixels that have no mean",
-        want="numbers, or mode nearest",
-        got=site.type(0),
-        input=0,
-    )
+    good, want = numbers or site["mode"] == "nearest", "numbers, or mode nearest"
+    site.require(good, "pixels that have no mean", want=want, got=site.type(0), input=0)
     return [(*x[:2], *grid[1:-1])]
 
 

@@ -60,14 +60,8 @@ def _plan(site: Site) -> tuple[int, Dim] | None:
 def _parts(site: Site, wanted: Sequence[int], hint: str) -> None:
     """Hold the last axis: the parts of one number."""
     got = site.shape(0)[-1]
-    site.require(
-        got.constant is None or got.constant in wanted,
-        "last axis isn't a number's parts",
-        want=" or ".join(map(str, wanted)),
-        got=got,
-        input=0,
-        hint=hint,
-    )
+    want, good = " or ".join(map(str, wanted)), got.constant is None or got.constant in wanted
+    site.require(good, "last axis isn't a number's parts", want=want, got=got, input=0, hint=hint)
 
 
 def _dft(site: Site) -> Sequence[Made]:
