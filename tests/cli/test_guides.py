@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 import runpy
 import shlex
@@ -28,7 +30,10 @@ def test_a_guide_does_what_it_shows(
     for language, block in blocks:
         if language == "python":
             Path("block.py").write_text(block)
-            names |= runpy.run_path("block.py", names)
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                names |= runpy.run_path("block.py", names)
+            told = re.findall(r"^ *print\(.*\)  # (.*) …$", block, re.MULTILINE)
+            assert [line for line in told if line not in printed.getvalue().splitlines()] == []
             continue
         command, _, shown = block.partition("\n")
         outcome = cli(*shlex.split(command.removeprefix("$ assay ")))
