@@ -91,7 +91,7 @@ def test_what_is_refused_leaves_nothing(cli, plain: Path, tmp_path: Path) -> Non
         ((plain, out, "q4_2"), 2, "no such choice"),
         ((GOLDEN / "llama", out, "q8_0"), 1, "a file is missing"),
         ((plain, tmp_path / "none" / "out.gguf", "q8_0"), 2, "it can't be written"),
-        ((tmp_path / "missing.gguf", out, "q8_0"), 1, "no such model file"),
+        ((tmp_path / "missing.gguf", out, "q8_0"), 2, "no such model file"),
     ):
         outcome = cli("quantize", *map(str, arguments))
         assert (outcome.code, outcome.out) == (code, "") and text in outcome.err

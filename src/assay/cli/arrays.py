@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection, Iterable, Mapping
 from math import prod
 from pathlib import Path
@@ -73,11 +74,9 @@ def _array(name: str, text: str, dtype: str) -> Array:
         with within(text[1:]):
             found = _file(name, Path(text[1:]))
         # NumPy's files say of bfloat16 and narrower only how many bytes they have.
-        return (
-            found.view(kind)
-            if kind and found.dtype.kind == "V" and kind.itemsize == found.itemsize
-            else found
-        )
+        if kind and found.dtype.kind == "V" and kind.itemsize == found.itemsize:
+            return found.view(kind)
+        return found
     if kind is None:
         raise RequestError("JSON for a dtype that isn't known", want="@FILE", got=repr(text))
     try:
@@ -85,10 +84,9 @@ def _array(name: str, text: str, dtype: str) -> Array:
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         form = "{}" if "int" in dtype else "{:.6g}"
         limits = "" if kind.kind in "bO" else f" from {form} to {form}".format(*_limits(kind))
-        hint = f"-i {name}=@{text}" if len(text) < 200 and Path(text).is_file() else ""
-        raise RequestError(
-            "no such value", want=f"{dtype}{limits} in JSON, or @FILE", got=repr(text), hint=hint
-        ) from error
+        want = f"{dtype}{limits} in JSON, or @FILE"
+        hint = f"-i {name}=@{text}" if len(os.fsencode(text)) < 200 and Path(text).is_file() else ""
+        raise RequestError("no such value", want=want, got=repr(text), hint=hint) from error
 
 
 def _value(text: str, kind: np.dtype[np.generic]) -> Array:

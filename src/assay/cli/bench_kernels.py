@@ -71,7 +71,7 @@ def _in_child(arguments: Values, target: str) -> Found:
     environment = settings.child_environment(settings.CPU.name, {settings.CPU.name: target})
     child = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
     if child.returncode:
-        raise SystemExit(NO)
+        raise SystemExit(max(child.returncode, NO))  # that of a signal is below 0
     answer: Found = json.loads(child.stdout)[0]
     return answer
 
