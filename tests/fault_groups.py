@@ -24,11 +24,11 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
             ),
             ("kernels/norm.py", "lane_numbers() < splat_i32(n - i)", "lane_numbers() < splat_i32(n)"),
             ("kernels/elementwise.py", "at -= stride * column", "at -= stride"),
-            ("simd/mathf.py", "size < splat(0.625)", "size < splat(1.5)"),
+            ("simd/mathf.py", "small = select(size < splat(0.625)", "small = select(size < splat(0.3)"),
             (
                 "simd/mathf.py",
-                "select(t > splat(4.2), splat(4.2), t)",
-                "select(t > splat(1.0), splat(1.0), t)",
+                "u = select(t > splat(16.0), splat(16.0),",
+                "u = select(t > splat(3.0), splat(3.0),",
             ),
         ),
     ),
@@ -99,8 +99,8 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
         (
             (
                 "kernels/index.py",
-                "number += size if number < 0 else 0",
-                "number += size if number < 0 and part == 0 else 0",
+                "get_i32(index + 4 * part)\n        number += size if number < 0 else 0",
+                "get_i32(index + 4 * part)\n        number += size if number < 0 and part == 0 else 0",
             ),
             ("kernels/index.py", "low <= target < high", "low <= target <= high"),
             ("kernels/index.py", "length - 1 - 2 * time", "length - 2 * time"),

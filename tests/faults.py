@@ -237,8 +237,8 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
         (
             (
                 "kernels/team.py",
-                "if nthreads > 1 and get_i64(entry + 16) != 0:",
-                "if nthreads > 1 and get_i64(entry + 16) == 0:",
+                "while end < length and get_i64(tape + ENTRY_BYTES * end + 16) == 0:",
+                "while end < length and get_i64(tape + ENTRY_BYTES * end + 16) != 0:",
             ),
             (
                 "runtime/team.py",
@@ -253,7 +253,13 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
     ),
     (
         "tests/runtime/test_team.py tests/runtime/test_executor.py",
-        (("kernels/team.py", "first = index + 1", "first = first or index + 1"),),
+        (
+            (
+                "kernels/team.py",
+                "share = fetch_add(taken, 1)\n    return",
+                "share = fetch_add(taken, 2)\n    return",
+            ),
+        ),
     ),
     (
         "tests/compiler tests/runtime/test_executor.py",

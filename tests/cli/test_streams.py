@@ -40,7 +40,7 @@ def test_a_closed_output(line: str) -> None:
 
 @pytest.mark.parametrize("away", ["2>/dev/full", "2>&-"])
 def test_an_error_that_cant_be_told_keeps_its_code(away: str) -> None:
-    for line, code in (("run nosuch hi", 1), ("nosuch", 2), ("run smollm2", 2), ("contract nosuch", 1)):
+    for line, code in (("run nosuch hi", 2), ("nosuch", 2), ("check /dev/null", 1)):
         done = shell(f"{line} {away}")
         assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
 

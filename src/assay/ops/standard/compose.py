@@ -129,7 +129,9 @@ class Composer:
     def padded(self, x: Value, to: Value, axis: int, before: int) -> None:
         """The value along an axis of a larger one, with zeros around."""
         self.fill(to, 0)
-        self.put(x, to, *(before if each == axis else 0 for each in range(len(x.sizes))))
+        starts = [before if each == axis else 0 for each in range(len(x.sizes))]
+        # It reads what it overwrites, too, or it wouldn't wait for that.
+        self.emitter.copy(self.whole(x), self.part(to, starts, x.sizes), prod(x.sizes), to.address)
 
     def slid(self, x: Value, axis: int, start: int, count: int) -> Value:
         """So many places along an axis."""

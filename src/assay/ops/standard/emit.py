@@ -105,10 +105,10 @@ class Emitter:
         target = Address(links[-1].makes.name)
         self.call(chain.KERNEL, words, reads=reads, writes=[target], scratch=CHAIN_SCRATCH)
 
-    def copy(self, source: Operand, target: Operand, count: int) -> None:
-        """Add a copy of so many elements from one view to another."""
+    def copy(self, source: Operand, target: Operand, count: int, *after: Address) -> None:
+        """Add a copy of so many elements from one view to another, `after` what writes other values."""
         words = chain.copied(source, target, count)
-        reads, writes = [Address(source.name)], [Address(target.name)]
+        reads, writes = [Address(source.name), *after], [Address(target.name)]
         self.call(chain.KERNEL, words, reads=reads, writes=writes, scratch=CHAIN_SCRATCH)
 
     def cast(self, name: str, kind: ValueType, dtype: DType, to: str = "") -> Address:
