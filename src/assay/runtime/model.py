@@ -21,7 +21,7 @@ from assay.ops.standard.schema import newest, split_name
 from assay.runtime.cpu import Cpu
 from assay.runtime.example import example_inputs
 from assay.runtime.host import Value
-from assay.runtime.inputs import admit, apart
+from assay.runtime.inputs import admit
 from assay.runtime.nonfinite import first_overflow
 from assay.runtime.profile import Spent
 from assay.runtime.program import Program, Ready, Store
@@ -104,6 +104,7 @@ class Model:
             off=off,
             progress=progress,
             admit=partial(admit, self._types, self._place),
+            own=True,
         )
 
     @staticmethod
@@ -143,7 +144,7 @@ class Model:
                 overflow = first_overflow(self.program, inputs)
                 if overflow:
                     raise overflow.at(self._place)
-        return apart({self._names[name]: value for name, value in found.items()}, inputs)
+        return {self._names[name]: value for name, value in found.items()}
 
     def profile(
         self, inputs: Mapping[str, Value], repeats: int = 5

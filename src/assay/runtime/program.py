@@ -26,6 +26,7 @@ from assay.ops.standard.infer import Inference
 from assay.ops.standard.site import Site
 from assay.runtime.cpu import Cpu
 from assay.runtime.host import Value, finite, run_node, type_of
+from assay.runtime.inputs import apart
 from assay.runtime.profile import Spent, timed
 from assay.runtime.tape import Tape
 from assay.tensor.buffer import Buffer
@@ -72,8 +73,8 @@ class Program:
 
     `weights` are the graph's, as callers know them. With `trusted`, nodes are in their newest meaning and
     were held against their contracts before. `off` names passes that are left out. `admit` is asked about
-    inputs unlike all before, and raises for those that aren't to be run. Not thread-safe: one run
-    at a time.
+    inputs unlike all before, and raises for those that aren't to be run. With `own`, outputs have memory of
+    their own. Not thread-safe: one run at a time.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Program:
         off: Set[str] = frozenset(),
         progress: Progress | None = None,
         admit: Callable[[Mapping[str, Value]], None] = lambda inputs: None,
+        own: bool = False,
     ) -> None:
         self.graph = graph
         self.store = store
@@ -94,7 +96,7 @@ class Program:
         self.off = off
         self.progress = progress
         self.admit = admit
-        self._names = dict.fromkeys(graph.inputs).keys()
+        self._names, self._own = dict.fromkeys(graph.inputs).keys(), own
         self.keyed: set[str] = set()
         """Inputs whose values are part of the binding."""
         self._ready: OrderedDict[object, Ready] = OrderedDict()
@@ -112,7 +114,8 @@ class Program:
             values |= {name: value for name, value in zip(site.node.outputs, made, strict=False) if name}
         if ready.rest:
             values |= ready.rest.run({name: values[name] for name in ready.rest.graph.inputs})
-        return {name: values[own] for name, own in zip(self.graph.outputs, ready.outputs, strict=True)}
+        found = {name: values[own] for name, own in zip(self.graph.outputs, ready.outputs, strict=True)}
+        return apart(found, inputs) if self._own and not ready.apart else found
 
     def profile(
         self, inputs: Mapping[str, Value], repeats: int
@@ -228,6 +231,8 @@ class Ready:
         given = {*program.graph.inputs, *self.constants}
         self.fresh = [name for name in dict.fromkeys(map(found.base, found.kept)) if name not in given]
         """Wanted values that calls make: they are written into arrays of the caller's."""
+        separate = len({*map(found.base, self.outputs)} & {*self.fresh}) == len(self.outputs)
+        self.apart = separate and not found.hosts and not found.rest
         self.plan = plan(found, program.graph, set(self.fresh), share="share" not in program.off)
         self.nbytes = self.plan.arena + self.plan.scratch * self._device.team.nthreads
         self._refuse_oversized(program.graph.name)
