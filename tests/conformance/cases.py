@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 from onnx import numpy_helper
 
 from assay.formats.onnx_file import from_proto
@@ -19,6 +21,7 @@ from assay.runtime.model import Model
 
 STEPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 """Of one number to the next: what is rounded again and again may be two away from what others round."""
+Array = NDArray[np.generic]
 ROOT = "onnx.backend.test.case.node"
 DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
 
@@ -104,7 +107,23 @@ def run(case: Case, threads: int = 2) -> None:
         given = {name: outside(value) for name, value in zip(names, inputs, strict=True)}
         found = model.run(given)
         for spec, want in zip(model.outputs, outputs, strict=True):
-            check(spec.name, found[spec.name], want, case.rtol, case.atol)
+            got = found[spec.name]
+            if case.name.startswith("test_cast"):
+                got, want = _defined(np.asarray(outside(inputs[0])), got, outside(want))
+            check(spec.name, got, want, case.rtol, case.atol)
+
+
+def _defined(x: Array, got: object, want: object) -> tuple[object, object]:
+    """Both without what the standard leaves undefined: a float outside the range of an integer of few bits.
+    What is expected there is what the package ml_dtypes gave, another thing in each version.
+    """
+    few = isinstance(want, np.ndarray) and want.dtype.name in ("int4", "uint4", "int2", "uint2")
+    if not few or not isinstance(got, np.ndarray) or x.dtype.kind not in "fV" or got.shape != x.shape:
+        return got, want
+    bounds, whole = ml_dtypes.iinfo(want.dtype), np.trunc(x.astype(np.float64))
+    inside = (whole >= bounds.min) & (whole <= bounds.max)
+    assert inside.any()
+    return got[inside], want[inside]
 
 
 def opened(case: Case, what: str) -> onnx.ModelProto:
