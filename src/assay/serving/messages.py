@@ -1,10 +1,10 @@
 """What the processes of a service say to each other: every message, its fields and their types.
 
-    gateway → engine      Submit · Attach · Leave · Cancel · Embed
-    engine → gateway      Started · Pieces · Known · Vectors · Failed · Beat
-    gateway → tokeniser   Encode · Render · Decode · Grammar
-    tokeniser → gateway   Tokens · Text · Failed · Beat
-    both ways             Hello, the first message of a connection, and Ping and Pong
+gateway → engine      Submit · Attach · Leave · Cancel · Embed
+engine → gateway      Started · Pieces · Known · Vectors · Failed · Beat
+gateway → tokeniser   Encode · Render · Decode · Grammar
+tokeniser → gateway   Tokens · Text · Failed · Beat
+both ways             Hello, the first message of a connection, and Ping and Pong
 """
 
 from __future__ import annotations
