@@ -68,12 +68,13 @@ class Answer:
     """One request while it is answered: the text of its sequence's tokens, as far as they are read."""
 
     def __init__(self, sequence: Sequence, tokenizer: Tokenizer) -> None:
-        self.sequence = sequence
+        self.sequence, self.tokenizer = sequence, tokenizer
         self.texts: deque[str] = deque()
         """What nobody has taken yet."""
         self.reason = ""
         self.others = [Answer(other, tokenizer) for other in reversed(sequence.others)]
-        self._pieces: list[str] = []
+        self.spoken: list[str] = []
+        """What each token that was read completed; the end adds to the last."""
         self._detokenizer = Detokenizer(tokenizer, continues=True)
         self._stops = StopStrings(sequence.sampling.stop)
         self._read = sequence.prompt_length
@@ -88,6 +89,7 @@ class Answer:
             self._read += 1
             self._last = time.perf_counter()
             self._first = self._first or self._last
+            self.spoken.append("")
             if token not in ends:
                 self._emit(self._stops.push(self._detokenizer.push(token)))
         if not self.reason and sequence.reason:
@@ -96,20 +98,29 @@ class Answer:
             self._emit((self._stops.finish(), False))
             self.reason = self.reason or sequence.reason
 
+    @property
+    def count(self) -> int:
+        """Tokens that were read."""
+        return self._read - self.sequence.prompt_length
+
+    def tokens(self, first: int = 0) -> list[int]:
+        """Those that were read, from the one of that number."""
+        return self.sequence.tokens[self.sequence.prompt_length + first : self._read]
+
     def _emit(self, found: tuple[str, bool]) -> None:
         text, stopped = found
         if text:
             self.texts.append(text)
-            self._pieces.append(text)
+            self.spoken[-1] += text
         if stopped:
             self.reason = "stop"
 
     def completion(self) -> Completion:
         sequence, first = self.sequence, self._first or self._began
-        drawn, spent = self._read - sequence.prompt_length, max(first, self._last) - self._began
+        drawn, spent = self.count, max(first, self._last) - self._began
         return Completion(
-            text="".join(self._pieces),
-            tokens=tuple(sequence.tokens[sequence.prompt_length : self._read]),
+            text="".join(self.spoken),
+            tokens=tuple(self.tokens()),
             finish_reason=self.reason or "cancelled",
             usage=Usage(sequence.prompt_length, drawn),
             timings=Timings(first - self._began, spent, sequence.ran, sequence.reused),

@@ -56,27 +56,43 @@ class EmbeddingModel(Loaded):
         unless the files say otherwise. A text with more tokens than `longest` is refused, or with `truncate`
         cut. Raises RequestError, or PrecisionOverflow when a value leaves its range.
         """
-        output = "unit" if self._pooling.unit else "mean"
-        kind = self._pooling.kind if pooling is None else pooling
         flag("truncate", truncate)
-        if kind not in KINDS:
-            rule = "no such pooling" if kind else "this model's files don't say how it pools"
-            raise RequestError(rule, place="pooling", want=" or ".join(KINDS), got=repr(pooling))
+        kind = self.kind(pooling)
         if not isinstance(texts, list | tuple):
             hint = "[text] for a single one" if isinstance(texts, str) else ""
             got = type(texts).__name__
             raise RequestError("a list is wanted", place="texts", want="strings", got=got, hint=hint)
         tokens = [self._tokens(text, f"texts[{index}]", truncate) for index, text in enumerate(texts)]
         found = np.empty((len(tokens), self._model.hidden), np.float32)
-        ends, first = np.cumsum([0, *map(len, tokens)]), 0
+        first = 0
         while first < len(tokens):
-            # In order, as many texts as a step holds.
-            fitting = int(np.searchsorted(ends, ends[first] + max(self.context, BUDGET), "right")) - 1
-            last = min(fitting, first + TEXTS)
-            with self._lock:
-                found[first:last] = self._run(tokens[first:last], kind)[output]
-            first = last
+            step = self.fitting(tokens[first:])
+            found[first : first + len(step)] = self.step(step, kind)
+            first += len(step)
         return found
+
+    @property
+    def vocabulary(self) -> int:
+        """The number of tokens that there are."""
+        return self._model.vocabulary
+
+    def kind(self, pooling: str | None) -> str:
+        """How to pool: as asked, or as the model's files say. Raises RequestError."""
+        kind = self._pooling.kind if pooling is None else pooling
+        if kind not in KINDS:
+            rule = "no such pooling" if kind else "this model's files don't say how it pools"
+            raise RequestError(rule, place="pooling", want=" or ".join(KINDS), got=repr(pooling))
+        return kind
+
+    def fitting(self, texts: Items[list[int]]) -> list[list[int]]:
+        """Of texts as tokens, in order, as many as a step holds: one at least."""
+        ends = np.cumsum([*map(len, texts[:TEXTS])])
+        return list(texts[: max(1, int(np.searchsorted(ends, max(self.context, BUDGET), "right")))])
+
+    def step(self, texts: Items[list[int]], kind: str) -> NDArray[np.float32]:
+        """float32 [len(texts), hidden]: the vectors of texts that fit into one step."""
+        with self._lock:
+            return self._run(texts, kind)["unit" if self._pooling.unit else "mean"].copy()
 
     def hidden_states(self, tokens: Items[int]) -> NDArray[np.float32]:
         """float32 [len(tokens), hidden]: the vectors of a text's tokens. Raises RequestError."""
