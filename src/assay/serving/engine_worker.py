@@ -1,6 +1,6 @@
 """The process of one model's engine: `python -m assay.serving.engine_worker CONFIG`, in JSON.
 
-One thread takes messages between steps, so that nothing needs a lock and a sign of life means that steps go on.
+One thread takes messages between steps: nothing needs a lock, and a sign of life means that steps go on.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ BEAT = 0.25
 
 
 class EngineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a supervisor says: `model` as `assay.load` takes it, `socket` and `alive` files, the latter touched
-    at each sign of life; `journal` a URL or a path. The others are flags of `assay serve`.
+    """What a supervisor says: `model` as `assay.load` takes it, `socket` and `alive` files, the latter
+    touched at each sign of life; `journal` a URL or a path. The others are flags of `assay serve`.
     """
 
     name: str

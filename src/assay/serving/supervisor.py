@@ -81,7 +81,9 @@ class Supervisor:
                 child.tell(signal.SIGHUP)
 
     def stop(self, seconds: float) -> bool:
-        """Let all end what they do, gateways first, for so long at most; then kill. Whether none had to be."""
+        """Let all end what they do, gateways first, for so long at most; then kill. Whether none had to be
+        killed.
+        """
         self._draining, end, clean = True, time.monotonic() + seconds, True
         for role in ("gateway", "engine", "tokenizer"):
             mine = [child for name, child in self.children.items() if name.startswith(role)]

@@ -106,9 +106,9 @@ class TextEngine:
         engine, journal, now = self.engine, self.journal, time.monotonic()
         pages = engine.pages
         for gauge, value in (
-            (metrics.WAITING, engine.waiting), (metrics.RUNNING, engine.running), (metrics.BLOCKS, pages.count),
-            (metrics.BLOCKS_FREE, pages.free), (metrics.JOURNAL_LAG, journal.lag),
-            (metrics.JOURNAL_OFF, float(bool(journal.trouble))),
+            (metrics.WAITING, engine.waiting), (metrics.RUNNING, engine.running),
+            (metrics.BLOCKS, pages.count), (metrics.BLOCKS_FREE, pages.free),
+            (metrics.JOURNAL_LAG, journal.lag), (metrics.JOURNAL_OFF, float(bool(journal.trouble))),
         ):  # fmt: skip
             gauge.labels(self.name).set(value)
         metrics.PREEMPTIONS.labels(self.name).inc(engine.preemptions - self._preempted)
