@@ -451,7 +451,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
             ),
             ("llm/embedding_model.py", 'last - np.int32(1) if kind == "last"', 'last if kind == "last"'),
             ("llm/embedding_model.py", "tokens[: most - 1] + tokens[-1:]", "tokens[:most]"),
-            ("llm/embedding_model.py", 'else "mean"\n', 'else "unit"\n'),
+            ("llm/embedding_model.py", 'else "mean"]', 'else "unit"]'),
         ),
     ),
     (

@@ -52,6 +52,26 @@ def test_each_thread_runs_each_entry_once(team: Team) -> None:
         counting.check(team)
 
 
+@pytest.mark.parametrize("few", [False, True])
+def test_threads_that_part_ways_may_still_run_wherever_they_might(few: bool) -> None:
+    allowed = os.sched_getaffinity(0)
+    mine = {min(allowed)} if few else allowed
+    os.sched_setaffinity(0, mine)
+    team = Team(3)
+    try:
+        counting, before = Counting(3), set(threading.enumerate())
+        for _ in range(20):
+            counting.check(team)
+            time.sleep(0.005)  # they fall asleep
+        started = [each for each in threading.enumerate() if each.name.startswith("assay-")]
+        assert len(set(started) - before) == 2
+        for thread in (threading.current_thread(), *started):
+            assert thread.native_id and os.sched_getaffinity(thread.native_id) == mine
+    finally:
+        team.close()
+        os.sched_setaffinity(0, allowed)
+
+
 def test_closing_ends_the_threads_and_the_next_run_starts_new_ones(team: Team) -> None:
     counting = Counting(team.nthreads)
     before = threading.active_count()

@@ -48,9 +48,10 @@ class CONTROL:
     """Offsets in a team's control block; see kernels/team.py."""
 
     STATE, SLEEPERS, TAPE, FAULT = (LINE * index for index in range(4))
-    FLAGS = FAULT + 8
+    FLAGS, CPU, GETCPU, GETAFFINITY, SETAFFINITY = (3 * LINE + 8 * i for i in range(1, 6))
     LENGTH, COUNTERS, FIRST, STOP, SYSCALL, FUTEX, YIELD = (2 * LINE + 8 * index for index in range(1, 8))
-    BYTES = 4 * LINE
+    BYTES, PLACE = 4 * LINE, 3 * LINE
+    """Of the block, and of each thread's own place behind it."""
 
 
 def attention_scratch(group: int, head_dim: int) -> int:

@@ -11,7 +11,8 @@ The control block is int64 words, each group on a cache line of its own:
     TAPE      address of the tape               LENGTH    its entries
     COUNTERS  address of the work counters      FIRST     the phase of entry 0
     STOP      not 0: workers return             SYSCALL   address of C's syscall
-    FUTEX, YIELD  the numbers of futex and sched_yield
+    FUTEX, YIELD, GETCPU, GETAFFINITY, SETAFFINITY  numbers of system calls
+    CPU       the processor of the thread that woke others last
     FAULT     after a run: 1 + the first entry that reported a fault, or 0
     FLAGS     after a run: not 0 if an operation made infinity or NaN of finite numbers
 
@@ -36,6 +37,10 @@ from assay.simd.threads import DEFAULT_STATE, float_state, invoke, pause, set_fl
 STATE, SLEEPERS, TAPE, FAULT = CONTROL.STATE, CONTROL.SLEEPERS, CONTROL.TAPE, CONTROL.FAULT
 LENGTH, COUNTERS, FIRST, STOP = CONTROL.LENGTH, CONTROL.COUNTERS, CONTROL.FIRST, CONTROL.STOP
 SYSCALL, FUTEX, YIELD, FLAGS = CONTROL.SYSCALL, CONTROL.FUTEX, CONTROL.YIELD, CONTROL.FLAGS
+CPU, GETCPU, GETAFFINITY, SETAFFINITY = CONTROL.CPU, CONTROL.GETCPU, CONTROL.GETAFFINITY, CONTROL.SETAFFINITY
+BYTES, PLACE = CONTROL.BYTES, CONTROL.PLACE
+CPUS = 1024
+"""Processors that a mask has a bit for."""
 FLAGGED = threads.FLAGS
 SHIFT = 44
 """Bits of a phase's number in STATE."""
@@ -49,7 +54,29 @@ WAIT, WAKE = 128, 129  # FUTEX_WAIT and FUTEX_WAKE, private to the process
 
 
 @device
-def await_phase(control, old):
+def call_system(control, number, a, b, c):
+    """A system call, by where its number stands."""
+    return system_call(get_i64(control + SYSCALL), get_i64(control + number), a, b, c)
+
+
+@device
+def part_ways(control, tid):
+    """Leave the processor of the thread that woke this one. Linux puts it there after a pause, though
+    others are idle, and moves it some milliseconds later only.
+    """
+    place = control + BYTES + PLACE * tid
+    mask, cpu = place + LINE, get_i64(control + CPU)
+    call_system(control, GETCPU, place, 0, 0)
+    if get_i64(place) == cpu and cpu < CPUS and call_system(control, GETAFFINITY, 0, CPUS >> 3, mask) > 0:
+        word, bit = mask + 8 * (cpu >> 6), 1 << (cpu & 63)
+        put_i64(word, get_i64(word) ^ bit)
+        call_system(control, SETAFFINITY, 0, CPUS >> 3, mask)
+        put_i64(word, get_i64(word) ^ bit)
+        call_system(control, SETAFFINITY, 0, CPUS >> 3, mask)
+
+
+@device
+def await_phase(control, tid, old):
     """Return when the phase is no longer `old`: spin, then yield, then sleep."""
     turns = 0
     while atomic_get(control + STATE) & (ONE - 1) == old:
@@ -57,21 +84,22 @@ def await_phase(control, old):
         if turns <= SPINS:
             pause()
         elif turns <= SPINS + YIELDS:
-            system_call(get_i64(control + SYSCALL), get_i64(control + YIELD), 0, 0, 0)
+            call_system(control, YIELD, 0, 0, 0)
         else:
             fetch_add(control + SLEEPERS, 1)
             # The kernel compares the low half again, so a change before this call is not slept through.
-            number, half = get_i64(control + FUTEX), old & 0xFFFFFFFF
-            system_call(get_i64(control + SYSCALL), number, control + STATE, WAIT, half)
+            call_system(control, FUTEX, control + STATE, WAIT, old & 0xFFFFFFFF)
             fetch_add(control + SLEEPERS, -1)
+            part_ways(control, tid)
 
 
 @device
 def wake(control):
     """Wake those who sleep, after the phase was changed."""
     if fetch_add(control + SLEEPERS, 0) > 0:
-        number, all_of_them = get_i64(control + FUTEX), 0x7FFFFFFF
-        system_call(get_i64(control + SYSCALL), number, control + STATE, WAKE, all_of_them)
+        call_system(control, GETCPU, control + CPU, 0, 0)
+        call_system(control, FUTEX, control + STATE, WAKE, 0x7FFFFFFF)
+        call_system(control, YIELD, 0, 0, 0)  # to one that was put on this processor, and parts ways
 
 
 @device
@@ -106,7 +134,7 @@ def run_phase(control, phase, nthreads):
 
 
 @device
-def take_part(control, nthreads):
+def take_part(control, tid, nthreads):
     """Work at each phase until nothing runs, under fixed floating-point state; the even number that is the
     phase then.
     """
@@ -120,7 +148,7 @@ def take_part(control, nthreads):
             if float_state() & FLAGGED != 0:
                 put_i64(control + FLAGS, 1)
             leave(control, following)
-            await_phase(control, phase)
+            await_phase(control, tid, phase)
         state = atomic_get(control + STATE)
     set_float_state(floats)
     return state
@@ -138,7 +166,7 @@ def lead(control, tid, nthreads):
     if length > 0:
         fetch_add(control + STATE, 1)
         wake(control)
-    take_part(control, nthreads)
+    take_part(control, tid, nthreads)
     for index in range(length - 1, -1, -1):
         if get_i64(counters + LINE * index + 8) != 0:
             put_i64(control + FAULT, index + 1)
@@ -147,10 +175,10 @@ def lead(control, tid, nthreads):
 def work(control, tid, nthreads):
     """A worker's whole life: take part in each run, until told to stop."""
     while True:
-        phase = take_part(control, nthreads)
+        phase = take_part(control, tid, nthreads)
         if get_i64(control + STOP) != 0:  # set before the phase that dismisses: not looked at before it
             return
-        await_phase(control, phase)
+        await_phase(control, tid, phase)
 
 
 def dismiss(control, tid, nthreads):

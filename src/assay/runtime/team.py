@@ -18,8 +18,9 @@ from assay.kernels.call import ENTRY
 from assay.kernels.sizes import CONTROL
 from assay.settings import MOST_THREADS
 
-_FUTEX_YIELD = {"x86_64": (202, 24), "aarch64": (98, 124)}
-"""The numbers of the system calls futex and sched_yield."""
+_CALLS = (CONTROL.FUTEX, CONTROL.YIELD, CONTROL.GETCPU, CONTROL.GETAFFINITY, CONTROL.SETAFFINITY)
+_NUMBERS = {"x86_64": (202, 24, 309, 204, 203), "aarch64": (98, 124, 168, 123, 122)}
+"""Of system calls."""
 
 
 class Team:
@@ -36,7 +37,7 @@ class Team:
         if not 1 <= nthreads <= MOST_THREADS:
             want, got = f"1 to {MOST_THREADS}", str(nthreads)
             raise RequestError("a team of so many threads", place="threads", want=want, got=got)
-        if platform.system() != "Linux" or platform.machine() not in _FUTEX_YIELD:
+        if platform.system() != "Linux" or platform.machine() not in _NUMBERS:
             want, got = "Linux on x86-64 or AArch64", f"{platform.system()} on {platform.machine()}"
             raise HardwareFault("this system is not supported", want=want, got=got)
         self.nthreads = nthreads
@@ -74,11 +75,12 @@ class Team:
             self._process = -1
 
     def _start(self) -> None:
-        raw = np.zeros(CONTROL.BYTES // 8 + 8, np.int64)
+        words = (CONTROL.BYTES + CONTROL.PLACE * self.nthreads) // 8
+        raw = np.zeros(words + 8, np.int64)
         start = -raw.ctypes.data % 64 // 8
-        control = self._control = raw[start : start + CONTROL.BYTES // 8]
+        control = self._control = raw[start : start + words]
         control[CONTROL.SYSCALL // 8] = ctypes.cast(ctypes.CDLL(None).syscall, ctypes.c_void_p).value or 0
-        control[[CONTROL.FUTEX // 8, CONTROL.YIELD // 8]] = _FUTEX_YIELD[platform.machine()]
+        control[[call // 8 for call in _CALLS]] = _NUMBERS[platform.machine()]
         if not self._entries:
             self._entries = [ENTRY(address) for address in addresses(self.KERNELS).values()]
         self._lead, self._work, self._dismiss = self._entries
