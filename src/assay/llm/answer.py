@@ -72,7 +72,7 @@ class Answer:
         self.texts: deque[str] = deque()
         """What nobody has taken yet."""
         self.reason = ""
-        self.others = [Answer(other, tokenizer) for other in reversed(sequence.others)]
+        self.others = [Answer(other, tokenizer) for other in sequence.choices[1:]]
         self.spoken: list[str] = []
         """What each token that was read completed; the end adds to the last."""
         self._detokenizer = Detokenizer(tokenizer, continues=True)

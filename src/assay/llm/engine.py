@@ -105,9 +105,12 @@ class Engine:
         """Whether any sequence is left."""
         return self._torn or bool(self._waiting or self._running)
 
-    def add(self, prompt: Items[int], sampling: Sampling) -> Sequence:
+    def add(self, prompt: Items[int], sampling: Sampling, drawn: Items[Items[int]] = ()) -> Sequence:
         """Admit a request. Raises RequestError when it can't be served: no tokens, an unknown token, too
         long. Of several answers this is the first; the `others` begin when it has computed the prompt.
+
+        Of a request that goes on, `drawn` are the first tokens of each answer, which are computed with the
+        prompt. Their log-probabilities are not known: NaN.
         """
         wanted = sampling.max_tokens
         most = min(self.context, self.pages.count * PAGE)
@@ -120,9 +123,20 @@ class Engine:
                 other = self._sequence(tokens, replace(sampling, seed=sequence.seed), limit)
                 other.draw["choice"] = choice
                 sequence.others.insert(0, other)
-            self._known.update((sequence, *sequence.others))
+            sequence.choices = (sequence, *reversed(sequence.others))
+            self._known.update(sequence.choices)
             self._waiting.append(sequence)
+            for each, known in zip(sequence.choices, drawn, strict=False):
+                self._go_on(each, known)
         return sequence
+
+    def _go_on(self, sequence: Sequence, drawn: Items[int]) -> None:
+        """A sequence has these tokens already; it may be at its end."""
+        tokens = token_ids(drawn, "drawn", self.vocabulary, sequence.limit) if drawn else []
+        for token in tokens:
+            sequence.append(token, float("nan"))
+        sequence.computed = 0
+        self._close(sequence)
 
     def cancel(self, sequence: Sequence) -> None:
         """End a sequence now and free its pages. One that has ended stays as it is."""
@@ -305,11 +319,14 @@ class Engine:
             self._end(sequence, "error", PrecisionOverflow("the logits are not numbers", place=place))
         else:
             sequence.append(token, logprob, top)
-            if token in self.ends and not sequence.sampling.ignore_eos:
-                self._end(sequence, "stop")
-            elif sequence.drawn == sequence.limit:
-                self._end(sequence, "length")
+            self._close(sequence)
         return Drawn(sequence, token, logprob)
+
+    def _close(self, sequence: Sequence) -> None:
+        """End a sequence whose last token says so."""
+        ended = sequence.drawn and sequence.tokens[-1] in self.ends and not sequence.sampling.ignore_eos
+        if ended or sequence.drawn == sequence.limit:
+            self._end(sequence, "stop" if ended else "length")
 
     def _fault(self, share: Share, error: PrecisionOverflow) -> None:
         """A value of this share left its range: without guesses the sequence has failed."""

@@ -66,6 +66,8 @@ class Sequence:
         self.top_logprobs: list[Alternatives] = []
         self.others: list[Sequence] = []
         """Further answers to the prompt, the last one first, until they begin."""
+        self.choices: tuple[Sequence, ...] = (self,)
+        """All answers to the prompt, the first one first."""
         self.reason = ""
         """Why it ended: "stop" at an end token, "length", "cancelled", or "error"."""
         self.error: AssayError | None = None

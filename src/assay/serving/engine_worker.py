@@ -19,7 +19,7 @@ from assay.llm.embedding_model import EmbeddingModel
 from assay.llm.identity import NUMERICS
 from assay.llm.language_model import LanguageModel
 from assay.load import load
-from assay.serving.journal import open_journal
+from assay.serving.journal import Journal, open_journal
 from assay.serving.log import Log
 from assay.serving.messages import VERSION, Hello, Message, ToEngine
 from assay.serving.server import Peer, Server
@@ -57,7 +57,8 @@ class Worker:
 
     def __init__(self, config: EngineConfig, log: Log) -> None:
         """Load the model and take up what the journal has. Raises AssayError."""
-        self.config, self.log, self.journal = config, log, None
+        self.config, self.log = config, log
+        self.journal: Journal | None = None
         began = time.monotonic()
         model = load(
             config.model,
@@ -71,8 +72,9 @@ class Worker:
         self.engine: TextEngine | VectorEngine
         if isinstance(model, LanguageModel):
             digest = model.identity.digest()
-            self.journal = open_journal(config.journal, f"{digest}-{model.identity.root.hex()}", NUMERICS)
-            model.engine.budget, model.engine.slice_seconds = config.max_batch_tokens, config.slice_ms / 1000
+            mine = f"{digest}-{model.identity.root.hex()}"
+            self.journal = open_journal(config.journal, config.name, mine, NUMERICS, log)
+            model.engine.budget = config.max_batch_tokens
             self.engine = TextEngine(model, config.name, config.queue, self.journal, log)
             about |= {"kind": "text", "digest": digest, "context": model.context}
             about["vocabulary"] = model.tokenizer.vocabulary_size
@@ -85,7 +87,7 @@ class Worker:
             )
         recovered = self.engine.recover() if isinstance(self.engine, TextEngine) else 0
         hello = Hello(VERSION, "engine", config.name, os.getpid(), about)
-        self.server = Server(Path(config.socket), hello, ToEngine)
+        self.server = Server(Path(config.socket), hello, msgspec.msgpack.Decoder(ToEngine))
         self._peers: set[Peer] = set()
         self._beaten = 0.0
         log("ready", model=config.model, seconds=round(time.monotonic() - began, 2), recovered=recovered)

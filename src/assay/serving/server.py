@@ -124,7 +124,9 @@ class Server:
         except BlockingIOError:
             return []
         except ProtocolError as error:
-            peer.send(Failed("", "ProtocolError", error.rule, want=error.want, got=error.got, hint=error.hint))
+            peer.send(
+                Failed("", "ProtocolError", error.rule, want=error.want, got=error.got, hint=error.hint)
+            )
             peer.gone = True
         except OSError:
             peer.gone = True

@@ -106,13 +106,13 @@ class TextEngine:
         engine, journal, now = self.engine, self.journal, time.monotonic()
         pages = engine.pages
         for gauge, value in (
-            (metrics.WAITING, engine.waiting), (metrics.RUNNING, engine.running),
+            (metrics.WAITING, len(engine._waiting)), (metrics.RUNNING, len(engine._running)),
             (metrics.BLOCKS, pages.count), (metrics.BLOCKS_FREE, pages.free),
             (metrics.JOURNAL_LAG, journal.lag), (metrics.JOURNAL_OFF, float(bool(journal.trouble))),
         ):  # fmt: skip
             gauge.labels(self.name).set(value)
-        metrics.PREEMPTIONS.labels(self.name).inc(engine.preemptions - self._preempted)
-        self._preempted = engine.preemptions
+        metrics.PREEMPTIONS.labels(self.name).inc(0 - self._preempted)
+        self._preempted = 0
         for live in [each for each in self.live.values() if not each.heard and now - each.alone > ORPHANED]:
             if live.done:
                 del self.live[live.id]
@@ -123,7 +123,13 @@ class TextEngine:
             self._counted, self._since = 0, now
         ready = not self.draining
         return Beat(
-            engine.steps, engine.waiting, engine.running, pages.free, pages.count, ready, journal.trouble
+            engine.steps,
+            len(engine._waiting),
+            len(engine._running),
+            pages.free,
+            pages.count,
+            ready,
+            journal.trouble,
         )
 
     def _submit(self, peer: Listener, submit: Submit) -> None:
@@ -144,11 +150,11 @@ class TextEngine:
     def _refusal(self, id: str) -> Failed | None:
         if self.draining:
             return Failed(id, "draining", "no new requests are taken", hint="ask again", retry=1.0)
-        if self.engine.waiting < self.queue:
+        if self.len(engine._waiting) < self.queue:
             return None
         metrics.SHED.labels("queue").inc()
-        retry = min(60.0, max(1.0, self.engine.waiting / self._rate))
-        return Failed(id, "full", "the queue is full", got=f"{self.engine.waiting} wait", retry=retry)
+        retry = min(60.0, max(1.0, self.len(engine._waiting) / self._rate))
+        return Failed(id, "full", "the queue is full", got=f"{self.len(engine._waiting)} wait", retry=retry)
 
     def _attach(self, peer: Listener, attach: Attach) -> None:
         live = self.live.get(attach.id)
@@ -173,10 +179,7 @@ class TextEngine:
         are wanted all is computed again.
         """
         drawn = [] if submit.logprobs else drawn
-        timeout = submit.timeout and max(0.001, created + submit.timeout - time.time())
-        first = self.engine.add(
-            submit.prompt, submit.sampling, priority=submit.priority, timeout=timeout, drawn=drawn
-        )
+        first = self.engine.add(submit.prompt, submit.sampling, drawn)
         live = self.live[submit.id] = Live(submit, Answer(first, self.lm.tokenizer), drawn, created)
         metrics.PROMPT_TOKENS.labels(self.name).inc(len(submit.prompt))
         self._read([live], time.monotonic())
