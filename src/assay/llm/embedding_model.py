@@ -92,7 +92,8 @@ class EmbeddingModel(Loaded):
     def step(self, texts: Items[list[int]], kind: str) -> NDArray[np.float32]:
         """float32 [len(texts), hidden]: the vectors of texts that fit into one step."""
         with self._lock:
-            return self._run(texts, kind)["unit" if self._pooling.unit else "mean"].copy()
+            found = self._run(texts, kind)
+            return found["unit" if self._pooling.unit else "mean"].astype(np.float32)
 
     def hidden_states(self, tokens: Items[int]) -> NDArray[np.float32]:
         """float32 [len(tokens), hidden]: the vectors of a text's tokens. Raises RequestError."""

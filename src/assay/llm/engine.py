@@ -87,7 +87,7 @@ class Engine:
         self.vocabulary = vocabulary
         self.ends = frozenset(ends)
         self.budget = budget
-        self.steps = 0
+        self.steps = self.preemptions = 0
         self.root = root
         self.guesses = guesses
         self.adapters = dict[str | None, bytes]([(None, b""), *adapters.items()])
@@ -104,6 +104,16 @@ class Engine:
     def busy(self) -> bool:
         """Whether any sequence is left."""
         return self._torn or bool(self._waiting or self._running)
+
+    @property
+    def waiting(self) -> int:
+        """Sequences that wait for their first step."""
+        return len(self._waiting)
+
+    @property
+    def running(self) -> int:
+        """Sequences that hold pages."""
+        return len(self._running)
 
     def add(self, prompt: Items[int], sampling: Sampling, drawn: Items[Items[int]] = ()) -> Sequence:
         """Admit a request. Raises RequestError when it can't be served: no tokens, an unknown token, too
@@ -163,6 +173,7 @@ class Engine:
             self.prefixes.cached,
             self.guesses.offer(self._running) if self.guesses else {},
         )
+        self.preemptions += len(plan.preempted)
         for sequence in plan.preempted:
             self._drop(sequence)
             self._running.remove(sequence)

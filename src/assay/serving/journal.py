@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from operator import methodcaller
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -185,7 +186,7 @@ class Journal:
                 with self._lock:
                     self._safely(self._connect)
             if drawn or marks:
-                self._on_store(lambda store, d=drawn, m=marks: store.write(d, m), None)
+                self._on_store(methodcaller("write", drawn, marks), None)
             with self._changed:
                 self._oldest = time.monotonic() if self._drawn or self._marks else 0.0
                 self._changed.notify_all()

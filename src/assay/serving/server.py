@@ -80,8 +80,9 @@ class Server:
         peer.
         """
         found = list[tuple[Peer, Message | None]]()
-        for peer in self.peers:
-            self._selector.modify(peer.socket, selectors.EVENT_READ | 2 * bool(peer.waiting), peer)
+        for each in self.peers:
+            wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if each.waiting else 0)
+            self._selector.modify(each.socket, wanted, each)
         for key, events in self._selector.select(timeout):
             if key.data is None:
                 self._accept()

@@ -99,20 +99,20 @@ class TextEngine:
         self.engine.step()
         now = time.monotonic()
         metrics.STEP.labels(self.name).observe(now - began)
-        self._tell(list(self.live.values()), now)
+        self._tell([live for live in self.live.values() if not live.done], now)
 
     def beat(self) -> Beat:
         """The state of things; what nobody came for is put aside."""
         engine, journal, now = self.engine, self.journal, time.monotonic()
         pages = engine.pages
         for gauge, value in (
-            (metrics.WAITING, len(engine._waiting)), (metrics.RUNNING, len(engine._running)),
+            (metrics.WAITING, engine.waiting), (metrics.RUNNING, engine.running),
             (metrics.BLOCKS, pages.count), (metrics.BLOCKS_FREE, pages.free),
             (metrics.JOURNAL_LAG, journal.lag), (metrics.JOURNAL_OFF, float(bool(journal.trouble))),
         ):  # fmt: skip
             gauge.labels(self.name).set(value)
-        metrics.PREEMPTIONS.labels(self.name).inc(0 - self._preempted)
-        self._preempted = 0
+        metrics.PREEMPTIONS.labels(self.name).inc(engine.preemptions - self._preempted)
+        self._preempted = engine.preemptions
         for live in [each for each in self.live.values() if not each.heard and now - each.alone > ORPHANED]:
             if live.done:
                 del self.live[live.id]
@@ -124,8 +124,8 @@ class TextEngine:
         ready = not self.draining
         return Beat(
             engine.steps,
-            len(engine._waiting),
-            len(engine._running),
+            engine.waiting,
+            engine.running,
             pages.free,
             pages.count,
             ready,
@@ -150,11 +150,11 @@ class TextEngine:
     def _refusal(self, id: str) -> Failed | None:
         if self.draining:
             return Failed(id, "draining", "no new requests are taken", hint="ask again", retry=1.0)
-        if self.len(engine._waiting) < self.queue:
+        if self.engine.waiting < self.queue:
             return None
         metrics.SHED.labels("queue").inc()
-        retry = min(60.0, max(1.0, self.len(engine._waiting) / self._rate))
-        return Failed(id, "full", "the queue is full", got=f"{self.len(engine._waiting)} wait", retry=retry)
+        retry = min(60.0, max(1.0, self.engine.waiting / self._rate))
+        return Failed(id, "full", "the queue is full", got=f"{self.engine.waiting} wait", retry=retry)
 
     def _attach(self, peer: Listener, attach: Attach) -> None:
         live = self.live.get(attach.id)
