@@ -191,14 +191,16 @@ class Beat(Message):
 
 
 class Encode(Message):
-    """The tokens of a text as a prompt, at most `most`; with `special`, names of control tokens are those."""
+    """The tokens of a text, at most `most`; with `special`, names of control tokens are those, with `ends` it
+    has the tokens that the model wants at a prompt's ends.
+    """
 
     id: str
     model: str
     text: str
     special: bool = False
     most: int | None = None
-    count: bool = True
+    ends: bool = True
 
 
 class Render(Message):
