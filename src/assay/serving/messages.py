@@ -246,5 +246,6 @@ class Text(Message):
 
 ToEngine = Hello | Ping | Submit | Attach | Leave | Cancel | Embed
 FromEngine = Hello | Pong | Started | Progress | Pieces | Known | Vectors | Failed | Beat
-ToTokenizer = Hello | Ping | Encode | Render | Decode | Grammar
+Question = Encode | Render | Decode | Grammar
+ToTokenizer = Hello | Ping | Question
 FromTokenizer = Hello | Pong | Tokens | Text | Failed | Beat

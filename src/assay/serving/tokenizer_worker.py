@@ -1,7 +1,7 @@
 """The process that turns texts into tokens: `python -m assay.serving.tokenizer_worker CONFIG`, in JSON.
 
-It holds the tokenizers and templates of all models, not their weights. Two of them run; while one is at a text
-that takes long, the other answers.
+It holds the tokenizers and templates of all models, not their weights. Two of them run: while one is at a
+text that takes long, the other answers.
 """
 
 from __future__ import annotations

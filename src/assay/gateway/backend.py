@@ -1,0 +1,326 @@
+"""The workers as a gateway sees them: requests go out, and what comes back finds who waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+
+import msgspec
+from msgspec.structs import replace
+
+from assay import metrics
+from assay.gateway.config import GatewayConfig, ModelConfig
+from assay.gateway.errors import Refusal
+from assay.serving.link import Link
+from assay.serving.log import Log
+from assay.serving.messages import (
+    Attach,
+    Beat,
+    Cancel,
+    Embed,
+    Failed,
+    FromEngine,
+    FromTokenizer,
+    Hello,
+    Known,
+    Leave,
+    Piece,
+    Pieces,
+    Progress,
+    Submit,
+    Text,
+    Tokens,
+    Question,
+    Vectors,
+)
+
+Event = Piece | Progress | Known | Vectors | Failed
+GONE = 60.0
+"""Seconds that a request waits for an engine that is gone."""
+STALLED = 0.25
+"""Seconds after which the other tokeniser worker is asked, too."""
+SLOWEST = 20.0
+"""Seconds that a text may take."""
+MOST_UNREAD = 4096
+"""Events that nobody reads: a slower client is let go, it can come back to its stream."""
+
+
+class Call:
+    """A request at an engine, and what came of it that nobody has read yet."""
+
+    def __init__(self, engine: Engine, question: Submit | Attach | Embed) -> None:
+        self.engine, self.question = engine, question
+        self.drawn: list[list[int]] = []
+        self.ended = False
+        self._events: list[Event] = []
+        self._waiter: asyncio.Future[None] | None = None
+
+    @property
+    def id(self) -> str:
+        """The request's own."""
+        return self.question.id
+
+    def put(self, event: Event) -> None:
+        """Something came."""
+        if isinstance(event, Piece):
+            while len(self.drawn) <= event.choice:
+                self.drawn.append([])
+            self.drawn[event.choice] += event.tokens
+            if len(self._events) > MOST_UNREAD:
+                self.leave()
+                event = Failed(self.id, "slow", "the client doesn't read what it asked for")
+        self._events.append(event)
+        if self._waiter and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def next(self, timeout: float | None = None) -> list[Event]:
+        """What came since the last call: at least one thing, or nothing after `timeout` seconds. Raises
+        Refusal for what the engine refused.
+        """
+        if not self._events:
+            self._waiter = asyncio.get_running_loop().create_future()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    await self._waiter
+        found, self._events = self._events, []
+        for event in found:
+            if isinstance(event, Failed):
+                self.ended = True
+                raise Refusal.failed(event)
+        return found
+
+    def again(self) -> Submit | Attach | Embed:
+        """The question, for an engine that may know nothing of it."""
+        if isinstance(self.question, Submit):
+            return replace(self.question, drawn=self.drawn or self.question.drawn)
+        if isinstance(self.question, Attach):
+            return replace(self.question, at=[*map(len, self.drawn)] or self.question.at)
+        return self.question
+
+    def leave(self) -> None:
+        """The client is gone: the engine is to stop, unless the answer is at its end."""
+        self.engine.forget(self)
+        if not self.ended:
+            self.engine.link.send(Leave(self.id))
+
+    def close(self) -> None:
+        """All was read."""
+        self.ended = True
+        self.engine.forget(self)
+
+
+class Engine:
+    """One model's engine."""
+
+    def __init__(self, config: ModelConfig, hello: Hello, log: Log) -> None:
+        self.config = config
+        self.about: dict[str, str | int | float | bool] = {}
+        """What the engine said of itself when it was there last."""
+        self.beat: Beat | None = None
+        self._moved = self._heard = 0.0
+        self._calls: dict[str, list[Call]] = {}
+        self._lost = 0.0
+        decoder = msgspec.msgpack.Decoder(FromEngine)
+        self.link = Link[FromEngine](config.socket, hello, decoder, self._receive, self._changed, log)
+
+    @property
+    def ready(self) -> bool:
+        """Whether it is there, takes requests, and its steps go on."""
+        now, beat = time.monotonic(), self.beat
+        if self.link.peer is None or beat is None or not beat.ready or now - self._heard > 2.0:
+            return False
+        return not (beat.running or beat.waiting) or now - self._moved < 5.0
+
+    def ask(self, question: Submit | Attach | Embed) -> Call:
+        """Send a request; it is sent again whenever the engine is new."""
+        call = Call(self, question)
+        self._calls.setdefault(call.id, []).append(call)
+        self.link.send(question)
+        return call
+
+    def forget(self, call: Call) -> None:
+        """Nobody waits for this one any more."""
+        calls = self._calls.get(call.id, [])
+        if call in calls:
+            calls.remove(call)
+        if not calls:
+            self._calls.pop(call.id, None)
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that somebody waits for."""
+        return len(self._calls)
+
+    def expire(self) -> None:
+        """Give requests up that have waited too long for an engine that is gone."""
+        if self.link.peer is None and self._lost and time.monotonic() - self._lost > GONE:
+            for calls in list(self._calls.values()):
+                for call in list(calls):
+                    call.put(
+                        Failed(call.id, "gone", "the model's engine is gone", hint="ask again", retry=5.0)
+                    )
+
+    def _changed(self, hello: Hello | None) -> None:
+        self.beat = None
+        if hello is None:
+            self._lost = time.monotonic()
+            return
+        self.about = dict(hello.about)
+        for calls in self._calls.values():
+            for call in calls:
+                self.link.send(call.again())
+
+    def _receive(self, message: FromEngine) -> None:
+        match message:
+            case Pieces(items):
+                for piece in items:
+                    for call in self._calls.get(piece.id, ()):
+                        call.put(piece)
+            case Beat():
+                now = time.monotonic()
+                if self.beat is None or message.steps != self.beat.steps:
+                    self._moved = now
+                self.beat, self._heard = message, now
+            case Known(request=request):
+                self._tell(request.id, message)
+            case Progress() | Vectors() | Failed():
+                self._tell(message.id, message)
+
+    def _tell(self, id: str, event: Event) -> None:
+        for call in self._calls.get(id, ()):
+            call.put(event)
+
+
+class Tokenizers:
+    """Two tokeniser workers: one is asked, the other takes over where that one is gone or stalls."""
+
+    def __init__(self, sockets: Sequence[str], hello: Hello, log: Log) -> None:
+        decoder = msgspec.msgpack.Decoder(FromTokenizer)
+        self._active = 0
+        self._numbers = 0
+        self._pending: dict[str, tuple[Question, asyncio.Future[Tokens | Text]]] = {}
+        self._links = [
+            Link[FromTokenizer](path, hello, decoder, self._receive, partial(self._changed, n), log)
+            for n, path in enumerate(sockets)
+        ]
+
+    @property
+    def ready(self) -> bool:
+        """Whether one is there."""
+        return any(link.peer for link in self._links)
+
+    async def ask(self, question: Question) -> Tokens | Text:
+        """The answer. Raises Refusal."""
+        loop, began = asyncio.get_running_loop(), time.monotonic()
+        self._numbers += 1
+        question = replace(question, id=str(self._numbers))
+        future: asyncio.Future[Tokens | Text] = loop.create_future()
+        self._pending[question.id] = question, future
+        try:
+            self._send(self._active, question)
+            done, _ = await asyncio.wait([future], timeout=STALLED)
+            if not done:
+                self._take_over(question)
+            async with asyncio.timeout(SLOWEST):
+                return await future
+        except TimeoutError:
+            raise Refusal(
+                503, "the text takes too long to be read", code="tokenizer_timeout", retry=1.0
+            ) from None
+        finally:
+            del self._pending[question.id]
+            metrics.TOKENIZER.observe(time.monotonic() - began)
+
+    async def close(self) -> None:
+        """Let go."""
+        for link in self._links:
+            await link.close()
+
+    def _send(self, number: int, question: Question) -> bool:
+        count = len(self._links)
+        return any(self._links[(number + step) % count].send(question) for step in range(count))
+
+    def _take_over(self, question: Question) -> None:
+        other = (self._active + 1) % len(self._links)
+        if self._links[other].peer:
+            metrics.TAKEOVERS.inc()
+            self._active = other
+            self._links[other].send(question)
+
+    def _changed(self, number: int, hello: Hello | None) -> None:
+        """A worker came or went: what is pending is asked again, of one that is there."""
+        if self._links[self._active].peer is None:
+            self._active = (self._active + 1) % len(self._links)
+            metrics.TAKEOVERS.inc()
+        for question, _ in self._pending.values():
+            self._send(self._active, question)
+
+    def _receive(self, message: FromTokenizer) -> None:
+        id = getattr(message, "id", "")
+        if id in self._pending and not self._pending[id][1].done():
+            if isinstance(message, Failed):
+                self._pending[id][1].set_exception(Refusal.failed(message))
+            elif isinstance(message, Tokens | Text):
+                self._pending[id][1].set_result(message)
+
+
+class Backend:
+    """All workers."""
+
+    def __init__(self, config: GatewayConfig, hello: Hello, log: Log) -> None:
+        self.engines = {model.name: Engine(model, hello, log) for model in config.models}
+        self.tokenizers = Tokenizers(config.tokenizers, hello, log)
+        self._routes = {route.name: route.weights for route in config.routes}
+
+    @property
+    def ready(self) -> bool:
+        """Whether requests can be served."""
+        return self.tokenizers.ready and all(engine.ready for engine in self.engines.values())
+
+    def route(self, weights: dict[str, dict[str, float]]) -> None:
+        """Take new routes."""
+        self._routes = weights
+
+    @property
+    def names(self) -> list[str]:
+        """Of models and routes."""
+        return [*self.engines, *self._routes]
+
+    def engine(self, name: str, kind: str, user: str | None) -> Engine:
+        """The engine for a request. Raises Refusal for a name that there isn't, or another kind of model."""
+        name = self._routed(name, user)
+        engine = self.engines.get(name)
+        if engine is None:
+            raise Refusal(404, f"no model {name!r}; there are {', '.join(self.names)}", param="model",
+                          code="model_not_found")  # fmt: skip
+        if engine.config.kind != kind:
+            does = "makes vectors: /v1/embeddings" if kind == "text" else "answers with text"
+            raise Refusal(400, f"the model {name!r} {does}", param="model")
+        return engine
+
+    async def close(self) -> None:
+        """Let go."""
+        for engine in self.engines.values():
+            await engine.link.close()
+        await self.tokenizers.close()
+
+    def _routed(self, name: str, user: str | None) -> str:
+        weights = self._routes.get(name)
+        if not weights:
+            return name
+        digest = hashlib.sha256(f"{name}\0{user or time.monotonic_ns()}".encode()).digest()
+        at = int.from_bytes(digest[:8], "big") / 2**64 * sum(weights.values())
+        for model, weight in weights.items():
+            at -= weight
+            if at < 0:
+                return model
+        return next(iter(weights))
+
+
+def cancel(engine: Engine, id: str) -> None:
+    """Stop a request for good."""
+    engine.link.send(Cancel(id))
