@@ -20,7 +20,7 @@ from assay.errors import AssayError, ModelNotFoundError, RequestError, near
 
 COMMANDS = (
     "run", "chat", "embed", "eval", "check", "show", "infer", "pull", "merge", "quantize", "contract",
-    "bench llm", "bench onnx", "bench kernels", "settings", "doctor",
+    "serve", "bench llm", "bench onnx", "bench kernels", "settings", "doctor",
 )  # fmt: skip
 UNCHECKED = ("settings", "doctor")
 """Commands that tell which settings can't be read; the others refuse to run with such."""

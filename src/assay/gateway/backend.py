@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -31,14 +31,15 @@ from assay.serving.messages import (
     Piece,
     Pieces,
     Progress,
+    Question,
+    Started,
     Submit,
     Text,
     Tokens,
-    Question,
     Vectors,
 )
 
-Event = Piece | Progress | Known | Vectors | Failed
+Event = Started | Piece | Progress | Known | Vectors | Failed
 GONE = 60.0
 """Seconds that a request waits for an engine that is gone."""
 STALLED = 0.25
@@ -49,15 +50,63 @@ MOST_UNREAD = 4096
 """Events that nobody reads: a slower client is let go, it can come back to its stream."""
 
 
-class Call:
-    """A request at an engine, and what came of it that nobody has read yet."""
+class Gone(Exception):
+    """The client's connection is closed."""
 
-    def __init__(self, engine: Engine, question: Submit | Attach | Embed) -> None:
-        self.engine, self.question = engine, question
+
+class Mailbox:
+    """What came of one client's requests, until it is read."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[Call, Event]] = []
+        self.on_slow: Callable[[], object] = lambda: None
+        """Called when too much lies here unread."""
+        self._waiter: asyncio.Future[None] | None = None
+        self._gone = False
+
+    def put(self, call: Call, event: Event) -> None:
+        """Something came."""
+        self.events.append((call, event))
+        if len(self.events) > MOST_UNREAD:
+            metrics.SHED.labels("slow").inc()
+            self.on_slow()
+        self._wake()
+
+    def close(self) -> None:
+        """Nobody is there to read."""
+        self._gone = True
+        self._wake()
+
+    async def next(self, timeout: float | None = None) -> list[tuple[Call, Event]]:
+        """What came since the last call: at least one thing, or nothing after `timeout` seconds. Raises
+        Refusal for what an engine refused, Gone when the box is closed.
+        """
+        if not self.events and not self._gone:
+            self._waiter = asyncio.get_running_loop().create_future()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    await self._waiter
+        if self._gone:
+            raise Gone
+        found, self.events = self.events, []
+        for call, event in found:
+            if isinstance(event, Failed):
+                call.ended = True
+                raise Refusal.failed(event)
+        return found
+
+    def _wake(self) -> None:
+        if self._waiter and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class Call:
+    """A request at an engine; what comes of it goes into `box`."""
+
+    def __init__(self, engine: Engine, question: Submit | Attach | Embed, box: Mailbox) -> None:
+        self.engine, self.question, self.box = engine, question, box
         self.drawn: list[list[int]] = []
         self.ended = False
-        self._events: list[Event] = []
-        self._waiter: asyncio.Future[None] | None = None
 
     @property
     def id(self) -> str:
@@ -70,35 +119,16 @@ class Call:
             while len(self.drawn) <= event.choice:
                 self.drawn.append([])
             self.drawn[event.choice] += event.tokens
-            if len(self._events) > MOST_UNREAD:
-                self.leave()
-                event = Failed(self.id, "slow", "the client doesn't read what it asked for")
-        self._events.append(event)
-        if self._waiter and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    async def next(self, timeout: float | None = None) -> list[Event]:
-        """What came since the last call: at least one thing, or nothing after `timeout` seconds. Raises
-        Refusal for what the engine refused.
-        """
-        if not self._events:
-            self._waiter = asyncio.get_running_loop().create_future()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(timeout):
-                    await self._waiter
-        found, self._events = self._events, []
-        for event in found:
-            if isinstance(event, Failed):
-                self.ended = True
-                raise Refusal.failed(event)
-        return found
+        self.box.put(self, event)
 
     def again(self) -> Submit | Attach | Embed:
         """The question, for an engine that may know nothing of it."""
         if isinstance(self.question, Submit):
-            return replace(self.question, drawn=self.drawn or self.question.drawn)
+            return replace(self.question, drawn=self.drawn)
         if isinstance(self.question, Attach):
-            return replace(self.question, at=[*map(len, self.drawn)] or self.question.at)
+            before = [*self.question.at, *[0] * (len(self.drawn) - len(self.question.at))]
+            more = [*map(len, self.drawn), *[0] * (len(before) - len(self.drawn))]
+            return replace(self.question, at=[a + b for a, b in zip(before, more, strict=True)])
         return self.question
 
     def leave(self) -> None:
@@ -135,9 +165,9 @@ class Engine:
             return False
         return not (beat.running or beat.waiting) or now - self._moved < 5.0
 
-    def ask(self, question: Submit | Attach | Embed) -> Call:
+    def ask(self, question: Submit | Attach | Embed, box: Mailbox) -> Call:
         """Send a request; it is sent again whenever the engine is new."""
-        call = Call(self, question)
+        call = Call(self, question, box)
         self._calls.setdefault(call.id, []).append(call)
         self.link.send(question)
         return call
@@ -187,7 +217,7 @@ class Engine:
                 self.beat, self._heard = message, now
             case Known(request=request):
                 self._tell(request.id, message)
-            case Progress() | Vectors() | Failed():
+            case Started() | Progress() | Vectors() | Failed():
                 self._tell(message.id, message)
 
     def _tell(self, id: str, event: Event) -> None:

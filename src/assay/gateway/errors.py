@@ -64,6 +64,12 @@ class Refusal(Exception):
             code = "context_length_exceeded"
         return Refusal(status, message, param=failed.place or None, code=code, retry=failed.retry)
 
+    @property
+    def headers(self) -> list[tuple[str, str]]:
+        """Those that go with it."""
+        found = [("retry-after", str(max(1, round(self.retry))))] if self.retry else []
+        return [*found, *[("www-authenticate", "Bearer")] * (self.status == 401)]
+
     def encoded(self) -> bytes:
         """The body."""
         return msgspec.json.encode(ErrorAnswer(self.body))

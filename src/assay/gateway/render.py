@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from assay.gateway.errors import Refusal
 from assay.gateway.schema.answers import (
     AnsweredCall,
     AnsweredMessage,
@@ -127,6 +128,10 @@ class Renderer:
         usage = self._head + b',"choices":[],"usage":' + encode(self.usage()) + b"}\n\n"
         return self.number() + usage + DONE
 
+    def failure(self, refusal: Refusal) -> bytes:
+        """An event for what went wrong amid the stream."""
+        return b"data: " + refusal.encoded() + b"\n\n"
+
     def progress(self, done: int, total: int) -> bytes:
         """An event that says how much of a prompt is computed."""
         return self._head + b',"choices":[],"progress":{"done":%d,"total":%d}}\n\n' % (done, total)
@@ -173,9 +178,9 @@ class ChatRenderer(Renderer):
             delta = b'{"content":' + encode(text) + b'},"logprobs":' + logs + b',"finish_reason":null}]}\n\n'
             found += head + delta
         if calls:
-            delta = [{"index": n, **msgspec.to_builtins(call)} for n, call in enumerate(calls)]
+            made = [{"index": n, **msgspec.to_builtins(call)} for n, call in enumerate(calls)]
             found += (
-                head + b'{"tool_calls":' + encode(delta) + b'},"logprobs":null,"finish_reason":null}]}\n\n'
+                head + b'{"tool_calls":' + encode(made) + b'},"logprobs":null,"finish_reason":null}]}\n\n'
             )
         if state.reason:
             reason = encode("tool_calls" if calls else state.reason)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 import msgspec
 
@@ -28,9 +28,8 @@ class _Wire(asyncio.Protocol, Generic[M]):
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        transport.write(packed(self._link.hello))
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's is of no such class
+        self.transport.write(packed(self._link.hello))
 
     def data_received(self, data: bytes) -> None:
         try:

@@ -6,7 +6,6 @@ import fcntl
 import os
 import selectors
 import signal
-import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -54,8 +53,7 @@ class Supervisor:
         now = time.monotonic()
         due = min((when for when, _ in self._later.values()), default=now + timeout)
         for key, _ in self._selector.select(max(0.0, min(timeout, due - now))):
-            if isinstance(key.data, str):
-                self._again(self.children.pop(key.data))
+            self._again(self.children.pop(key.data))
         now = time.monotonic()
         for name, (when, spec) in list(self._later.items()):
             if when <= now:
@@ -65,14 +63,6 @@ class Supervisor:
             if (silent := child.silent()) > SILENT:
                 self._log("silent", process=child.spec.name, seconds=round(silent, 1))
                 child.tell(signal.SIGKILL)
-
-    def wake(self) -> socket.socket:
-        """A socket that ends a wait when something is written to it: for signals."""
-        ours, theirs = socket.socketpair()
-        for end in (ours, theirs):
-            end.setblocking(False)
-        self._selector.register(ours, selectors.EVENT_READ, ours)
-        return theirs
 
     def reload(self) -> None:
         """Pass SIGHUP on to all that read keys and routes."""

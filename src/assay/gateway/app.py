@@ -1,0 +1,186 @@
+"""All routes."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+
+import msgspec
+import numpy as np
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from assay import metrics
+from assay.gateway.backend import Engine, Gone, Mailbox
+from assay.gateway.door import Door, read
+from assay.gateway.errors import Refusal
+from assay.gateway.schema.answers import (
+    Detokenized,
+    Embedding,
+    Embeddings,
+    EmbeddingUsage,
+    ModelCard,
+    ModelList,
+    Tokenized,
+)
+from assay.gateway.schema.body import decoded
+from assay.gateway.schema.others import DetokenizeRequest, EmbeddingRequest, TokenizeRequest, inputs
+from assay.gateway.text import TextRoutes, context, new_id
+from assay.serving.messages import Decode, Embed, Encode, Text, Tokens, Vectors
+
+
+class Routes:
+    """What isn't an answer of a language model."""
+
+    def __init__(self, door: Door) -> None:
+        self.door, self.backend, self.limits = door, door.backend, door.config.limits
+
+    async def health(self, request: Request) -> Response:
+        """Alive: this process answers."""
+        return _json({"status": "alive"})
+
+    async def ready(self, request: Request) -> Response:
+        """Ready: every engine is there, and its steps go on."""
+        engines = {name: engine.ready for name, engine in self.backend.engines.items()}
+        ready = self.backend.ready and not self.door.draining
+        found = {"ready": ready, "draining": self.door.draining, "engines": engines,
+                 "tokenizers": self.backend.tokenizers.ready}  # fmt: skip
+        return _json(found, 200 if ready else 503)
+
+    async def metrics(self, request: Request) -> Response:
+        """Prometheus's text format."""
+        key = self.door.config.metrics_key
+        if key and request.headers.get("authorization") != f"Bearer {key}":
+            raise Refusal(401, "a key is wanted for metrics", code="invalid_api_key")
+        data = await asyncio.to_thread(metrics.exposition, self.door.config.metrics)
+        return Response(data, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def models(self, request: Request) -> Response:
+        """Models and routes."""
+        return _json(ModelList([self._card(name) for name in self.backend.names]))
+
+    async def model(self, request: Request) -> Response:
+        """One of them."""
+        name = request.path_params["name"]
+        if name not in self.backend.names:
+            raise Refusal(404, f"no model {name[:80]!r}", param="model", code="model_not_found")
+        return _json(self._card(name))
+
+    async def embed(self, request: Request) -> Response:
+        """The vectors of texts."""
+        body = decoded(await read(request, self.limits), EmbeddingRequest, self.limits.depth)
+        engine = self.backend.engine(body.model, "vectors", body.user)
+        texts = []
+        for number, each in enumerate(inputs(body.input, "input", 2048)):
+            if isinstance(each, str):
+                if not each:
+                    raise Refusal(400, f"input[{number}]: the text is empty", param=f"input[{number}]")
+                try:
+                    question = Encode("", engine.config.name, each, most=context(engine))
+                    answer = await self.backend.tokenizers.ask(question)
+                except Refusal as refusal:
+                    refusal.body.param = f"input[{number}]"
+                    raise
+                assert isinstance(answer, Tokens)
+                texts.append(answer.tokens)
+            else:
+                texts.append(each)
+        box = Mailbox()
+        call = engine.ask(Embed(new_id("embd-"), texts), box)
+        vectors = None
+        while vectors is None:
+            vectors = next((event for _, event in await box.next() if isinstance(event, Vectors)), None)
+        call.close()
+        rows = np.frombuffer(vectors.values, "<f4").reshape(-1, vectors.width)
+        data = [
+            Embedding(
+                n,
+                base64.b64encode(row.tobytes()).decode()
+                if body.encoding_format == "base64"
+                else row.tolist(),
+            )
+            for n, row in enumerate(rows)
+        ]
+        return _json(Embeddings(data, body.model, EmbeddingUsage(vectors.tokens, vectors.tokens)))
+
+    async def tokenize(self, request: Request) -> Response:
+        """A text's tokens."""
+        body = decoded(await read(request, self.limits), TokenizeRequest, self.limits.depth)
+        engine = self._any(body.model)
+        question = Encode("", engine.config.name, body.prompt, ends=body.add_special_tokens)
+        answer = await self.backend.tokenizers.ask(question)
+        assert isinstance(answer, Tokens)
+        return _json(Tokenized(answer.tokens, len(answer.tokens), context(engine)))
+
+    async def detokenize(self, request: Request) -> Response:
+        """The text of tokens."""
+        body = decoded(await read(request, self.limits), DetokenizeRequest, self.limits.depth)
+        question = Decode("", self._any(body.model).config.name, body.tokens)
+        answer = await self.backend.tokenizers.ask(question)
+        assert isinstance(answer, Text)
+        return _json(Detokenized(answer.text))
+
+    def _any(self, name: str) -> Engine:
+        kind = self.backend.engines[name].config.kind if name in self.backend.engines else "text"
+        return self.backend.engine(name, kind, None)
+
+    def _card(self, name: str) -> ModelCard:
+        engine = self.backend.engines.get(name)
+        if engine is None:
+            return ModelCard(name, 0)
+        return ModelCard(name, engine.config.created, context(engine))
+
+
+def application(door: Door) -> Starlette:
+    """The application behind the door."""
+    routes, text = Routes(door), TextRoutes(door)
+    made = Starlette(
+        routes=[
+            Route("/health", routes.health, methods=["GET"]),
+            Route("/ready", routes.ready, methods=["GET"]),
+            Route("/metrics", routes.metrics, methods=["GET"]),
+            Route("/v1/models", routes.models, methods=["GET"]),
+            Route("/v1/models/{name:path}", routes.model, methods=["GET"]),
+            Route("/v1/chat/completions", text.chat, methods=["POST"]),
+            Route("/v1/completions", text.complete, methods=["POST"]),
+            Route("/v1/embeddings", routes.embed, methods=["POST"]),
+            Route("/tokenize", routes.tokenize, methods=["POST"]),
+            Route("/detokenize", routes.detokenize, methods=["POST"]),
+        ],
+        exception_handlers={
+            Refusal: _refused,
+            HTTPException: _named,
+            Gone: _left,
+            ClientDisconnect: _left,
+            Exception: _failed,
+        },
+    )
+    door.app = made
+    return made
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refusal)
+    return Response(error.encoded(), error.status, dict(error.headers), media_type="application/json")
+
+
+async def _left(request: Request, error: Exception) -> Response:
+    return Response(status_code=499)  # nobody reads it
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    return await _refused(request, Refusal(500, "an error of the server; it is in its log"))
+
+
+async def _named(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    text = f"{request.method} {request.url.path[:80]}: {error.detail}"
+    return Response(Refusal(error.status_code, text).encoded(), error.status_code, error.headers,
+                    media_type="application/json")  # fmt: skip
+
+
+def _json(value: object, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(value), status, media_type="application/json")

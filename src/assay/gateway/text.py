@@ -1,0 +1,207 @@
+"""`/v1/chat/completions` and `/v1/completions`."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from hashlib import sha256
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from assay.gateway import tools
+from assay.gateway.backend import Engine, Mailbox
+from assay.gateway.door import Door, read
+from assay.gateway.errors import Refusal
+from assay.gateway.render import About, ChatRenderer, CompletionRenderer, Renderer
+from assay.gateway.schema.body import SamplingBody, decoded, sampling
+from assay.gateway.schema.chat import AsObject, AsSchema, ChatRequest, plain
+from assay.gateway.schema.others import CompletionRequest, inputs
+from assay.gateway.stream import Answering, EventStream
+from assay.llm.request import SEEDS, Sampling
+from assay.serving.messages import Encode, Grammar, Render, Submit, Tokens
+
+ANY_OBJECT = '{"type":"object"}'
+NAMES = {
+    "top_logprobs": "top_logprobs", "json_schema": "response_format", "max_tokens": "max_tokens",
+}  # fmt: skip
+"""What the protocol calls fields of `Sampling`."""
+
+
+def new_id(prefix: str) -> str:
+    """An id that nobody guesses."""
+    return f"{prefix}{os.urandom(16).hex()}"
+
+
+class TextRoutes:
+    """Texts in, texts out."""
+
+    def __init__(self, door: Door) -> None:
+        self.door, self.backend, self.limits = door, door.backend, door.config.limits
+
+    async def chat(self, request: Request) -> Response:
+        """Continue a conversation."""
+        arrived = time.monotonic()
+        body = decoded(await read(request, self.limits), ChatRequest, self.limits.depth)
+        engine = self.backend.engine(body.model, "text", body.user)
+        asked = self.chat_sampling(body)
+        if asked.constraint:
+            await self.held(engine, asked, tools.place(body))
+        messages, given = plain(body.messages), tools.told(body)
+        prompt = await self.rendered(engine, messages, given)
+        options = body.stream_options
+        if options and not body.stream:
+            raise Refusal(400, "stream_options: only with stream", param="stream_options")
+        about = About(
+            "chat",
+            body.model,
+            int(time.time()),
+            fingerprint(engine),
+            [len(prompt)],
+            asked.n,
+            usage=bool(options and options.include_usage),
+            progress=bool(options and options.include_progress),
+            logprobs=bool(body.logprobs),
+            tools=tools.asked(body),
+        )
+        renderer = ChatRenderer(new_id("chatcmpl-"), about)
+        return await self.answer(request, body, engine, [prompt], asked, renderer, arrived)
+
+    async def complete(self, request: Request) -> Response:
+        """Continue texts."""
+        arrived = time.monotonic()
+        body = decoded(await read(request, self.limits), CompletionRequest, self.limits.depth)
+        engine = self.backend.engine(body.model, "text", body.user)
+        asked = sampling(body, NAMES, max_tokens=body.max_tokens, top_logprobs=body.logprobs)
+        if asked.constraint:
+            await self.held(engine, asked, asked.constraint[0])
+        prompts = []
+        for each in inputs(body.prompt, "prompt", 64):
+            prompts.append(await self.encoded(engine, each, "prompt") if isinstance(each, str) else each)
+        options = body.stream_options
+        if options and not body.stream:
+            raise Refusal(400, "stream_options: only with stream", param="stream_options")
+        about = About(
+            "completion",
+            body.model,
+            int(time.time()),
+            fingerprint(engine),
+            [*map(len, prompts)],
+            asked.n,
+            usage=bool(options and options.include_usage),
+            progress=bool(options and options.include_progress),
+            logprobs=body.logprobs is not None,
+        )
+        renderer = CompletionRenderer(new_id("cmpl-"), about)
+        return await self.answer(request, body, engine, prompts, asked, renderer, arrived)
+
+    def chat_sampling(self, body: ChatRequest) -> Sampling:
+        """How tokens of a conversation's answer are chosen. Raises Refusal."""
+        if body.max_tokens and body.max_completion_tokens:
+            raise Refusal(400, "max_tokens: only one of both", param="max_tokens")
+        if body.top_logprobs and not body.logprobs:
+            raise Refusal(400, "top_logprobs: only with logprobs", param="top_logprobs")
+        more: dict[str, object] = {
+            "max_tokens": body.max_completion_tokens or body.max_tokens,
+            "top_logprobs": body.top_logprobs,
+        }
+        if isinstance(body.response_format, AsSchema):
+            more["json_schema"] = body.response_format.json_schema.schema
+        elif isinstance(body.response_format, AsObject):
+            more["json_schema"] = ANY_OBJECT
+        return sampling(body, NAMES, **more, **tools.constraint(body))
+
+    async def rendered(self, engine: Engine, messages: bytes, given: bytes) -> list[int]:
+        """A conversation's tokens. Raises Refusal."""
+        answer = await self.backend.tokenizers.ask(
+            Render("", engine.config.name, messages, given, context(engine))
+        )
+        return short(answer, engine, "messages")
+
+    async def encoded(self, engine: Engine, text: str, place: str) -> list[int]:
+        """A prompt's tokens. Raises Refusal."""
+        answer = await self.backend.tokenizers.ask(Encode("", engine.config.name, text, most=context(engine)))
+        return short(answer, engine, place)
+
+    async def held(self, engine: Engine, asked: Sampling, place: str) -> None:
+        """Raise Refusal for a constraint that answers can't be held to, with a pointer to what it is."""
+        assert asked.constraint
+        try:
+            await self.backend.tokenizers.ask(Grammar("", engine.config.name, *asked.constraint))
+        except Refusal as refusal:
+            inside = (refusal.body.param or "").partition(".")[2]
+            refusal.body.param = f"{place}.{inside}" if inside else place
+            refusal.body.message = f"{refusal.body.param}: {refusal.body.message}"
+            raise
+
+    async def answer(
+        self,
+        request: Request,
+        body: SamplingBody,
+        engine: Engine,
+        prompts: Sequence[list[int]],
+        asked: Sampling,
+        renderer: Renderer,
+        arrived: float,
+        background: bool = False,
+    ) -> Response:
+        """Ask the engine, and answer with what comes of it."""
+        box = Mailbox()
+        seed = asked.seed if asked.seed is not None else secrets.randbelow(SEEDS)
+        meta = msgspec.msgpack.encode(renderer.about)
+        calls = [
+            engine.ask(
+                Submit(
+                    renderer.id + (f"-{number}" if number else ""),
+                    prompt,
+                    replace(asked, seed=seed),
+                    priority=body.priority,
+                    timeout=body.timeout,
+                    background=background,
+                    progress=renderer.about.progress,
+                    logprobs=renderer.about.logprobs,
+                    meta=meta,
+                ),
+                box,
+            )
+            for number, prompt in enumerate(prompts)
+        ]
+        answering = Answering(box, calls, renderer, arrived)
+        if not body.stream:
+            return Response(await answering.body(request.receive), media_type="application/json")
+        try:
+            begun = await answering.started()
+        except BaseException:
+            answering.end()
+            raise
+        return EventStream(answering, begun, self.door.config.heartbeat)
+
+
+def context(engine: Engine) -> int | None:
+    """The most tokens of a prompt and its answer, as far as the engine has said so."""
+    known = engine.about.get("context")
+    return known if isinstance(known, int) else None
+
+
+def fingerprint(engine: Engine) -> str:
+    """What answers depend on beside the request: the model's bytes and the numerics version."""
+    return (
+        "fp_"
+        + sha256(f"{engine.about.get('digest')}{engine.about.get('numerics')}".encode()).hexdigest()[:16]
+    )
+
+
+def short(answer: object, engine: Engine, place: str) -> list[int]:
+    """The tokens, if there is room for one more. Raises Refusal."""
+    assert isinstance(answer, Tokens)
+    most, count = context(engine), len(answer.tokens)
+    if most is not None and count >= most:
+        text = f"{place}: the model's context is {most} tokens; the prompt has {count}, and none is left for an answer"
+        raise Refusal(400, text, param=place, code="context_length_exceeded")
+    if not count:
+        raise Refusal(400, f"{place}: wanted at least one token; got none", param=place)
+    return answer.tokens

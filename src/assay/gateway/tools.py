@@ -1,0 +1,65 @@
+"""Tools that a model may call: told to it in the prompt, and answers held to calls of them."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+
+from assay.gateway.errors import Refusal
+from assay.gateway.render import CLOSE, OPEN
+from assay.gateway.schema.chat import AsText, ChatRequest, Choice, Tool
+
+
+def asked(body: ChatRequest) -> bool:
+    """Whether the answer may be calls."""
+    return bool(body.tools) and body.tool_choice != "none"
+
+
+def told(body: ChatRequest) -> bytes:
+    """The tools as templates know them, in JSON; empty for none."""
+    return msgspec.json.encode(body.tools) if body.tools and asked(body) else b""
+
+
+def place(body: ChatRequest) -> str:
+    """The field that constrains the answer."""
+    if asked(body):
+        return "tools"
+    return next((name for name in ("regex", "grammar") if getattr(body, name)), "response_format")
+
+
+def constraint(body: ChatRequest) -> dict[str, object]:
+    """The field of `Sampling` that holds an answer to calls. Raises Refusal."""
+    choice, given = body.tool_choice, body.tools or []
+    if choice not in (None, "none") and not given:
+        raise Refusal(400, "tool_choice: only with tools", param="tool_choice")
+    names = [tool.function.name for tool in given]
+    if len({*names}) < len(names):
+        raise Refusal(400, "tools: each name once", param="tools")
+    if not asked(body):
+        return {}
+    if body.response_format and not isinstance(body.response_format, AsText):
+        raise Refusal(400, "response_format: not beside tools", param="response_format")
+    if isinstance(choice, Choice):
+        if choice.function.name not in names:
+            text = f"tool_choice.function.name: no such tool; there are {', '.join(names)}"
+            raise Refusal(400, text, param="tool_choice.function.name")
+        given = [tool for tool in given if tool.function.name == choice.function.name]
+    schema = json.dumps({"anyOf": [_call(tool) for tool in given]})
+    several = "" if body.parallel_tool_calls is False else '("\\n" call)*'
+    calls = f'calls: call {several}\ncall: "{OPEN}\\n" object "\\n{CLOSE}"\nobject: %json {schema}\n'
+    if choice in (None, "auto"):
+        return {"grammar": f"start: calls | text\ntext: /([^<](.|\\n)*)?/\n{calls}"}
+    return {"grammar": f"start: calls\n{calls}"}
+
+
+def _call(tool: Tool) -> dict[str, object]:
+    return {
+        "type": "object",
+        "properties": {
+            "name": {"const": tool.function.name},
+            "arguments": tool.function.parameters or {"type": "object"},
+        },
+        "required": ["name", "arguments"],
+        "additionalProperties": False,
+    }
