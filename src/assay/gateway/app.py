@@ -17,6 +17,7 @@ from assay import metrics
 from assay.gateway.backend import Engine, Gone, Mailbox
 from assay.gateway.door import Door, read
 from assay.gateway.errors import Refusal
+from assay.gateway.resume import ResumeRoutes
 from assay.gateway.schema.answers import (
     Detokenized,
     Embedding,
@@ -136,7 +137,7 @@ class Routes:
 
 def application(door: Door) -> Starlette:
     """The application behind the door."""
-    routes, text = Routes(door), TextRoutes(door)
+    routes, text, resume = Routes(door), TextRoutes(door), ResumeRoutes(door)
     made = Starlette(
         routes=[
             Route("/health", routes.health, methods=["GET"]),
@@ -147,6 +148,7 @@ def application(door: Door) -> Starlette:
             Route("/v1/chat/completions", text.chat, methods=["POST"]),
             Route("/v1/completions", text.complete, methods=["POST"]),
             Route("/v1/embeddings", routes.embed, methods=["POST"]),
+            Route("/v1/streams/{id}", resume.stream, methods=["GET"]),
             Route("/tokenize", routes.tokenize, methods=["POST"]),
             Route("/detokenize", routes.detokenize, methods=["POST"]),
         ],

@@ -20,7 +20,7 @@ def guarded(limits: Limits) -> type[HttpToolsProtocol]:
         _late: asyncio.TimerHandle | None = None
         _count = _bytes = 0
 
-        def connection_made(self, transport: asyncio.Transport) -> None:
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
             metrics.CONNECTIONS.inc()
             self._arm()

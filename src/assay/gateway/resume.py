@@ -1,0 +1,83 @@
+"""`/v1/streams/{id}`: a stream goes on where its client stopped, whatever happened to whom in between."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from assay import metrics
+from assay.gateway.backend import Call, Engine, Mailbox
+from assay.gateway.door import Door
+from assay.gateway.errors import Refusal
+from assay.gateway.render import About, ChatRenderer, CompletionRenderer, Renderer
+from assay.gateway.stream import Answering, EventStream
+from assay.serving.messages import Attach, Known
+
+RENDERERS: dict[str, type[Renderer]] = {"chat": ChatRenderer, "completion": CompletionRenderer}
+_ID = re.compile(r"[a-z]+[-_][0-9a-f]{32}")
+_PLACE = re.compile(r"([a-z]+[-_][0-9a-f]{32}):(\d{1,9}(?:\.\d{1,9}){0,4095})")
+
+
+async def found(
+    engines: list[Engine], id: str, at: list[int], box: Mailbox, follow: bool = True
+) -> tuple[Call, Known]:
+    """The request of that id, attached to after so many tokens of each answer. Raises Refusal."""
+    last = Refusal(404, f"no stream {id}", param="id", code="unknown")
+    for engine in engines:
+        call = engine.ask(Attach(id, at, follow), box)
+        try:
+            while True:
+                for number, (_, event) in enumerate(box.events):
+                    if isinstance(event, Known):
+                        del box.events[number]
+                        return call, event
+                box.events = await box.next(10.0) or box.events
+        except Refusal as refusal:
+            call.close()
+            if refusal.status != 404:
+                last = refusal
+    raise last
+
+
+async def resumed(door: Door, id: str, told: list[int], arrived: float) -> Answering:
+    """What comes after `told` tokens of each answer. Raises Refusal."""
+    box = Mailbox()
+    engines = [engine for engine in door.backend.engines.values() if engine.config.kind == "text"]
+    first, known = await found(engines, id, told, box)
+    about = msgspec.msgpack.decode(known.request.meta, type=About)
+    if about.history or len(about.prompts) > 1:  # from the beginning, or each prompt its own part
+        first.engine.forget(first)
+        box = Mailbox()
+    calls, n = [first], about.n
+    if about.history or len(about.prompts) > 1:
+        calls = []
+        for number in range(len(about.prompts)):
+            at = [] if about.history else told[number * n : (number + 1) * n]
+            each = id + (f"-{number}" if number else "")
+            calls.append((await found([first.engine], each, at, box))[0])
+    metrics.RESUMED.inc()
+    return Answering(box, calls, RENDERERS[about.kind](id, about, told), arrived)
+
+
+class ResumeRoutes:
+    """Streams again."""
+
+    def __init__(self, door: Door) -> None:
+        self.door = door
+
+    async def stream(self, request: Request) -> Response:
+        """The rest of a stream: after the event that `Last-Event-ID`, or `last_event_id`, names; else all."""
+        id = request.path_params["id"]
+        if not _ID.fullmatch(id):
+            raise Refusal(404, f"no stream {id[:80]}", param="id", code="unknown")
+        last = request.headers.get("last-event-id") or request.query_params.get("last_event_id", "")
+        place = _PLACE.fullmatch(last)
+        if last and not (place and place[1] == id):
+            raise Refusal(400, "Last-Event-ID: not of this stream", param="Last-Event-ID")
+        told = [int(each) for each in place[2].split(".")] if place else []
+        answering = await resumed(self.door, id, told, time.monotonic())
+        return EventStream(answering, b"", self.door.config.heartbeat)
