@@ -6,6 +6,7 @@
     ├── FormatError          a file is damaged, hostile or of an unsupported kind
     ├── ModelNotFoundError   a model name or path that nothing answers to
     ├── RequestError         a request that can't be served as asked (out of range, a context too long)
+    │   └── DeadlineExceeded   one that wasn't done in the time that it gave
     ├── HardwareFault        memory, a device or the way to one gave out
     ├── SchedulingDeadlock   a cycle, or a wait that can't end
     ├── PrecisionOverflow    a value left its dtype's range
@@ -155,6 +156,10 @@ class ModelNotFoundError(AssayError):
 
 class RequestError(AssayError):
     """A request that can't be served as asked; the place names the field."""
+
+
+class DeadlineExceeded(RequestError):
+    """A request wasn't done in the time that it gave."""
 
 
 class HardwareFault(AssayError):

@@ -8,7 +8,7 @@ from assay.errors import AssayError
 from assay.serving.messages import Failed
 
 STATUS = {
-    "RequestError": 400, "ContractError": 400, "FormatError": 400, "deadline": 504, "full": 429, "unknown": 404,
+    "RequestError": 400, "ContractError": 400, "FormatError": 400, "DeadlineExceeded": 504, "full": 429, "unknown": 404,
     "draining": 503, "gone": 503,
 }  # fmt: skip
 """Of what a worker says; all else is a fault of ours, 500."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections import deque
+import time
+from bisect import insort
 from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Sequence as Items
 from contextlib import contextmanager
@@ -16,15 +17,16 @@ from weakref import WeakSet
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.errors import AssayError, PrecisionOverflow, RequestError
+from assay.errors import AssayError, DeadlineExceeded, PrecisionOverflow, RequestError
 from assay.kernels.sizes import PAGE
 from assay.llm.controls import Controls
+from assay.llm.cost import Cost
 from assay.llm.fields import token_ids
 from assay.llm.guesses import Guesses
 from assay.llm.options import MOST_TOKENS
 from assay.llm.prefixes import Prefixes
 from assay.llm.request import SEEDS, Sampling
-from assay.llm.scheduler import Share, schedule
+from assay.llm.scheduler import Share, due, due_at, schedule
 from assay.llm.sequence import Sequence, State
 from assay.llm.step import Arrays, Row, drawn_rows, owner, step_inputs
 from assay.llm.tokenizer import Tokenizer
@@ -59,7 +61,8 @@ class Engine:
     Sequences join and leave between steps; a step is one run of the executor. Whoever shares a step changes
     no bit of it, nor do pages that others computed before, or guesses. `ends` are the tokens after which a
     sequence has ended; `root` says what the cache's rows depend on beside the tokens. `adapters` are the
-    names that requests give, in the graph's order, with digests. Not thread-safe.
+    names that requests give, in the graph's order, with digests. With `slice_seconds` prompts are cut to what
+    a step has time for, as far as `cost` knows. Not thread-safe.
     """
 
     def __init__(
@@ -76,6 +79,7 @@ class Engine:
         guesses: Guesses | None = None,
         adapters: Mapping[str, bytes] = MappingProxyType({}),
         tokenizer: Tokenizer | None = None,
+        slice_seconds: float | None = None,
     ) -> None:
         self.executor = executor
         self.memory = [executor.state(name) for name in executor.graph.states]
@@ -95,7 +99,11 @@ class Engine:
         self._width = -(-context // PAGE)
         self._numbers = 0
         self._known: WeakSet[Sequence] = WeakSet()
-        self._waiting: deque[Sequence] = deque()
+        self.cost, self.slice_seconds, self.tokens = Cost(), slice_seconds, 0
+        """What steps cost; what one may, in seconds; tokens of the last one."""
+        self._timed = False
+        """Whether any sequence may have a deadline."""
+        self._waiting: list[Sequence] = []
         self._running: list[Sequence] = []
         self._torn = False
         """Whether an exception may have come amid a change of the books."""
@@ -115,12 +123,21 @@ class Engine:
         """Sequences that hold pages."""
         return len(self._running)
 
-    def add(self, prompt: Items[int], sampling: Sampling, drawn: Items[Items[int]] = ()) -> Sequence:
+    def add(
+        self,
+        prompt: Items[int],
+        sampling: Sampling,
+        drawn: Items[Items[int]] = (),
+        *,
+        priority: int = 0,
+        timeout: float | None = None,
+    ) -> Sequence:
         """Admit a request. Raises RequestError when it can't be served: no tokens, an unknown token, too
         long. Of several answers this is the first; the `others` begin when it has computed the prompt.
 
         Of a request that goes on, `drawn` are the first tokens of each answer, which are computed with the
-        prompt. Their log-probabilities are not known: NaN.
+        prompt. Their log-probabilities are not known: NaN. Lower `priority` goes first, where steps have a
+        time slice. `timeout` seconds from now it ends with DeadlineExceeded.
         """
         wanted = sampling.max_tokens
         most = min(self.context, self.pages.count * PAGE)
@@ -135,7 +152,13 @@ class Engine:
                 sequence.others.insert(0, other)
             sequence.choices = (sequence, *reversed(sequence.others))
             self._known.update(sequence.choices)
-            self._waiting.append(sequence)
+            now = time.monotonic()
+            for each in sequence.choices:
+                each.deadline = None if timeout is None else now + timeout
+                if self.slice_seconds:
+                    each.due = due(now, priority, len(tokens))
+            self._timed |= timeout is not None
+            insort(self._waiting, sequence, key=due_at)
             for each, known in zip(sequence.choices, drawn, strict=False):
                 self._go_on(each, known)
         return sequence
@@ -164,6 +187,8 @@ class Engine:
             return self._step()
 
     def _step(self) -> list[Drawn]:
+        if self._timed:
+            self._expire(time.monotonic())
         plan = schedule(
             self._running,
             self._waiting,
@@ -172,24 +197,50 @@ class Engine:
             SEQUENCES,
             self.prefixes.cached,
             self.guesses.offer(self._running) if self.guesses else {},
+            self._fitting if self.slice_seconds else None,
         )
         self.preemptions += len(plan.preempted)
         for sequence in plan.preempted:
             self._drop(sequence)
             self._running.remove(sequence)
             sequence.state = State.WAITING
-            self._waiting.appendleft(sequence)
+            insort(self._waiting, sequence, key=due_at)
         if not plan.shares:
             return []
         shares = [*map(self._started, plan.shares)]
         try:
+            began = time.perf_counter()
             outputs = self._run(shares)
-            self.steps += 1
+            self._learn(shares, time.perf_counter() - began)
             drawn = drawn_rows(shares, outputs)
             return [token for share in shares for token in self._take(share, [*islice(drawn, share.rows)])]
         except PrecisionOverflow as error:
             self._fault(owner(shares, error), error)
             return []
+
+    def _fitting(self, tokens: int, pairs: int, context: int) -> int:
+        """How many tokens of a prompt the time slice has room for."""
+        return self.cost.fitting(tokens, pairs, context, self.slice_seconds or 0.0)
+
+    def _learn(self, shares: Items[Share], seconds: float) -> None:
+        """A step took so long; its tokens are computed."""
+        self.steps += 1
+        self.tokens = sum(share.count for share in shares)
+        pairs = sum(share.count * (share.sequence.computed - share.count // 2) for share in shares)
+        self.cost.learn(self.tokens, pairs, seconds)
+
+    def _expire(self, now: float) -> None:
+        """End what is past its deadline."""
+        timed = [each for each in (*self._running, *self._waiting) if each.deadline is not None]
+        self._timed = bool(timed)
+        for sequence in timed:
+            if now > (sequence.deadline or now):
+                for each in sequence.choices:
+                    self._end(
+                        each,
+                        "error",
+                        DeadlineExceeded("the time that the request gave is over", place="timeout"),
+                    )
 
     @contextmanager
     def _books(self) -> Iterator[None]:
@@ -216,7 +267,7 @@ class Engine:
                     sequence.sampling, sequence.tokens[: sequence.prompt_length]
                 )
         self._running = []
-        self._waiting = deque(sequence for sequence in known if sequence.state is State.WAITING)
+        self._waiting = sorted((each for each in known if each.state is State.WAITING), key=due_at)
 
     def rooted(self, adapter: str | None) -> bytes:
         """What the cache's rows depend on with this adapter. Raises RequestError if there is none."""
@@ -290,7 +341,7 @@ class Engine:
         if sequence.pages:
             return share
         if sequence.state is State.WAITING:
-            self._waiting.popleft()
+            self._waiting.remove(sequence)
             self._running.append(sequence)
             sequence.state = State.RUNNING
         self.prefixes.attach(sequence)
@@ -318,7 +369,9 @@ class Engine:
 
     def _release(self, sequence: Sequence) -> None:
         """Let the other answers to the prompt begin: what is computed of it is there to be found."""
-        self._waiting.extendleft(other for other in sequence.others if other.state is State.WAITING)
+        for other in reversed(sequence.others):
+            if other.state is State.WAITING:
+                insort(self._waiting, other, key=due_at)
         sequence.others = []
 
     def _draw(self, sequence: Sequence, row: Row, error: RequestError | None) -> Drawn:

@@ -71,6 +71,10 @@ class Sequence:
         self.reason = ""
         """Why it ended: "stop" at an end token, "length", "cancelled", or "error"."""
         self.error: AssayError | None = None
+        self.due = float(number)
+        """What is due first goes first."""
+        self.deadline: float | None = None
+        """On the clock `time.monotonic`."""
 
     @property
     def length(self) -> int:

@@ -68,7 +68,7 @@ def prepared(config: EngineConfig, log: Log) -> tuple[TextEngine | VectorEngine,
     if not isinstance(model, LanguageModel):
         want = "a language model or an embedder"
         raise RequestError("graphs are not served yet", place=config.model, want=want)
-    model.engine.budget = config.max_batch_tokens
+    model.engine.budget, model.engine.slice_seconds = config.max_batch_tokens, config.slice_ms / 1000
     digest, root = model.identity.digest(), model.identity.root.hex()
     journal = open_journal(config.journal, config.name, f"{digest}-{root}", NUMERICS, log)
     about: About = {

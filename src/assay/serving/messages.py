@@ -162,7 +162,7 @@ class Vectors(Message):
 
 class Failed(Message):
     """A request that can't be served. `kind` is an error class's name, or "full" (with `retry`, the seconds
-    after which to ask again), "unknown", "deadline" or "draining".
+    after which to ask again), "unknown" or "draining".
     """
 
     id: str

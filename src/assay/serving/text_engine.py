@@ -99,6 +99,7 @@ class TextEngine:
         self.engine.step()
         now = time.monotonic()
         metrics.STEP.labels(self.name).observe(now - began)
+        metrics.BATCH.labels(self.name).observe(self.engine.tokens)
         self._tell([live for live in self.live.values() if not live.done], now)
 
     def beat(self) -> Beat:
@@ -179,7 +180,10 @@ class TextEngine:
         are wanted all is computed again.
         """
         drawn = [] if submit.logprobs else drawn
-        first = self.engine.add(submit.prompt, submit.sampling, drawn)
+        timeout = submit.timeout and max(0.001, created + submit.timeout - time.time())
+        first = self.engine.add(
+            submit.prompt, submit.sampling, drawn, priority=submit.priority, timeout=timeout
+        )
         live = self.live[submit.id] = Live(submit, Answer(first, self.lm.tokenizer), drawn, created)
         metrics.PROMPT_TOKENS.labels(self.name).inc(len(submit.prompt))
         self._read([live], time.monotonic())
