@@ -14,7 +14,7 @@ PAUSE = 2.0
 
 
 class Breaker:
-    """Closed while all is well; open while too much fails; then lets one request in, and by that one decides."""
+    """Closed while all is well; open while too much fails; then one request decides."""
 
     def __init__(self) -> None:
         self._seconds: deque[list[float]] = deque()

@@ -8,13 +8,17 @@ from assay.errors import AssayError
 from assay.serving.messages import Failed
 
 STATUS = {
-    "RequestError": 400, "ContractError": 400, "FormatError": 400, "DeadlineExceeded": 504, "full": 429, "unknown": 404,
-    "draining": 503, "gone": 503,
+    "RequestError": 400, "ContractError": 400, "FormatError": 400, "DeadlineExceeded": 504, "full": 429,
+    "unknown": 404, "draining": 503, "gone": 503,
 }  # fmt: skip
 """Of what a worker says; all else is a fault of ours, 500."""
-KINDS = {400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error",
-         405: "invalid_request_error", 408: "timeout_error", 413: "invalid_request_error", 429: "rate_limit_error",
-         431: "invalid_request_error", 503: "service_unavailable", 504: "timeout_error"}  # fmt: skip
+INVALID = "invalid_request_error"
+KINDS = {
+    400: INVALID, 401: "authentication_error", 403: "permission_error", 404: "not_found_error", 405: INVALID,
+    408: "timeout_error", 413: INVALID, 429: "rate_limit_error", 431: INVALID, 503: "service_unavailable",
+    504: "timeout_error",
+}  # fmt: skip
+"""What the protocol calls a status; all else is a "server_error"."""
 
 
 class ErrorBody(msgspec.Struct):

@@ -70,8 +70,9 @@ def guarded(limits: Limits) -> type[HttpToolsProtocol]:
                 return
             metrics.SHED.labels(refusal.body.code or "").inc()
             body = refusal.encoded()
-            head = f"HTTP/1.1 {refusal.status} Refused\r\ncontent-type: application/json\r\nconnection: close\r\n"
-            self.transport.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+            kind = f"content-type: application/json\r\ncontent-length: {len(body)}"
+            head = f"HTTP/1.1 {refusal.status} Refused\r\n{kind}\r\nconnection: close\r\n\r\n"
+            self.transport.write(head.encode() + body)
             self.transport.close()
 
     return Guarded

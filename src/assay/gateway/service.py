@@ -18,8 +18,8 @@ from assay.settings import child_environment
 
 
 class Service(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The flags of `assay serve`, and what only its configuration file says: `routes`, `limits`, `adapters` of
-    models, `heartbeat`.
+    """The flags of `assay serve`, and what only its configuration file says: `routes`, `limits`, `adapters`
+    of models, `heartbeat`.
     """
 
     models: dict[str, str]
@@ -72,8 +72,8 @@ def specs(service: Service, folder: Path) -> list[Spec]:
         process = f"engine-{name}"
         socket = str(folder / f"{process}.sock")
         engine = EngineConfig(
-            name=name, model=path, socket=socket, threads=service.threads, journal=journal, queue=service.queue,
-            slice_ms=service.slice_ms, max_batch_tokens=service.max_batch_tokens, context=service.context,
+            name=name, model=path, socket=socket, threads=service.threads, journal=journal,
+            queue=service.queue, slice_ms=service.slice_ms, max_batch_tokens=service.max_batch_tokens, context=service.context,
             cache_tokens=service.cache_tokens if texts else None, drain_seconds=service.drain_seconds,
             adapters=service.adapters.get(name, {}), quantize=service.quantize, **files(process),
         )  # fmt: skip
@@ -92,8 +92,8 @@ def specs(service: Service, folder: Path) -> list[Spec]:
         process = f"gateway-{number}"
         gateway = GatewayConfig(
             name=process, host=service.host, port=service.port, models=models, tokenizers=sockets,
-            routes=[Route(name, weights) for name, weights in service.routes.items()], keys=service.api_key_file,
-            limits=service.limits, heartbeat=service.heartbeat, logs=str(folder / "log"),
+            routes=[Route(name, weights) for name, weights in service.routes.items()],
+            keys=service.api_key_file, limits=service.limits, heartbeat=service.heartbeat, logs=str(folder / "log"),
             metrics=str(folder / "metrics"), metrics_key=service.metrics_key,
             drain_seconds=service.drain_seconds, **files(process),
         )  # fmt: skip

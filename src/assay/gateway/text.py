@@ -200,7 +200,9 @@ def short(answer: object, engine: Engine, place: str) -> list[int]:
     assert isinstance(answer, Tokens)
     most, count = context(engine), len(answer.tokens)
     if most is not None and count >= most:
-        text = f"{place}: the model's context is {most} tokens; the prompt has {count}, and none is left for an answer"
+        text = (
+            f"{place}: the model's context is {most} tokens; the prompt has {count}, none is left to answer"
+        )
         raise Refusal(400, text, param=place, code="context_length_exceeded")
     if not count:
         raise Refusal(400, f"{place}: wanted at least one token; got none", param=place)

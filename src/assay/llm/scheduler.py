@@ -26,7 +26,9 @@ class Share:
 
 @dataclass(frozen=True)
 class Schedule:
-    """The next step: shares of those that decode and then of prompts, and sequences that must give their pages back first."""
+    """The next step: shares of those that decode, then of prompts; sequences that must first give their pages
+    back.
+    """
 
     shares: tuple[Share, ...]
     preempted: tuple[Sequence, ...] = ()

@@ -53,9 +53,16 @@ class SamplingBody(Body, kw_only=True):
     timeout: Annotated[float, Meta(gt=0, le=86400)] | None = None
 
 
+PLAIN = (
+    "temperature", "top_p", "n", "presence_penalty", "frequency_penalty", "top_k", "min_p", "typical_p",
+    "repetition_penalty", "min_tokens", "ignore_eos", "regex", "grammar", "adapter",
+)  # fmt: skip
+"""Fields that mean what those of `Sampling` do."""
+
+
 class StreamOptions(Body):
-    """`include_usage`: a last event tells the counts of tokens. `include_progress`: events tell how much of the
-    prompt is computed.
+    """`include_usage`: a last event tells the counts of tokens. `include_progress`: events tell how much of
+    the prompt is computed.
     """
 
     include_usage: bool = False
@@ -95,12 +102,7 @@ def sampling(body: SamplingBody, names: dict[str, str], **more: object) -> Sampl
     """How tokens are chosen. `names` are what the protocol calls fields of `Sampling`, where it is another
     name. Raises Refusal that names the protocol's.
     """
-    given: dict[str, object] = {
-        name: value
-        for name in ("temperature", "top_p", "n", "presence_penalty", "frequency_penalty", "top_k", "min_p",
-                     "typical_p", "repetition_penalty", "min_tokens", "ignore_eos", "regex", "grammar", "adapter")
-        if (value := getattr(body, name)) is not None
-    }  # fmt: skip
+    given = {name: value for name in PLAIN if (value := getattr(body, name)) is not None}
     if body.stop:
         given["stop"] = body.stop
     if body.seed is not None:
