@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 from assay.errors import AssayError, FormatError, RequestError
 from assay.llm.fields import refused, text
+from assay.llm.tool_messages import MORE, checked_calls
 
 LONGEST_SOURCE = 1 << 16  # characters of a template
 # What a template may do and make, in characters; a loop step is 16 of them (see sandbox.py).
 _BUDGET, _BUDGET_PER_MESSAGE, _BUDGET_PER_CHARACTER = 1 << 22, 1 << 12, 32
 
-Message = dict[str, str]
+Message = Mapping[str, object]
 ROLES = ("system", "developer", "user", "assistant", "tool")
 
 _PROBE: list[Message] = [
@@ -51,17 +53,32 @@ class ChatTemplate:
             raise
         except Exception as error:  # jinja2's own errors, and Python's on the code that jinja2 makes
             raise _failed("a chat template that doesn't compile", error) from error
-        if _PROBE[-1]["content"] not in probe:
+        if str(_PROBE[-1]["content"]) not in probe:
             raise refuse("the chat template leaves out messages", want="what the user said last")
 
-    def render(self, messages: Sequence[Message], add_generation_prompt: bool = True) -> str:
-        """The text of `messages`, ended with the beginning of an answer if `add_generation_prompt`.
+    @cached_property
+    def knows_tools(self) -> bool:
+        """Whether the template tells the model of tools."""
+        tool = {"type": "function", "function": {"name": "probe", "description": "", "parameters": {}}}
+        try:
+            return "probe" in self.render([{"role": "user", "content": "Is it?"}], tools=[tool])
+        except AssayError:
+            return False
+
+    def render(
+        self,
+        messages: Sequence[Message],
+        add_generation_prompt: bool = True,
+        tools: Sequence[Mapping[str, object]] = (),
+    ) -> str:
+        """The text of `messages`, ended with the beginning of an answer if `add_generation_prompt`. `tools`
+        are passed on to a template that knows of them.
 
         Raises RequestError naming the field that is wrong, or with the template's own refusal; FormatError
         when the template fails on these messages.
         """
         messages = checked(messages)
-        size = sum(len(message["role"]) + len(message["content"]) for message in messages)
+        size = sum(len(str(each)) for message in (*messages, *tools) for each in message.values())
         with self._lock:
             self._environment.budget = (
                 _BUDGET + _BUDGET_PER_MESSAGE * len(messages) + _BUDGET_PER_CHARACTER * size
@@ -70,7 +87,7 @@ class ChatTemplate:
                 return self._template.render(
                     messages=messages,
                     add_generation_prompt=add_generation_prompt,
-                    tools=None,
+                    tools=list(tools) or None,
                     documents=None,
                     **self._tokens,
                 )
@@ -91,7 +108,8 @@ def _failed(rule: str, error: Exception) -> FormatError:
 
 
 def checked(messages: Sequence[Message]) -> list[Message]:
-    """A copy of `messages`, each a dict of the strings `role` and `content`.
+    """A copy of `messages`, each a dict of the strings `role` and `content`, and where there are tools
+    `tool_calls`, `tool_call_id` and `name`.
 
     Content may be empty. Raises RequestError naming the field, as in `messages[1].content`.
     """
@@ -102,11 +120,19 @@ def checked(messages: Sequence[Message]) -> list[Message]:
         place = f"messages[{number}]"
         if not isinstance(message, dict):
             raise refused(place, "a dict", message)
+        more = MORE.get(str(message.get("role")), ())
         for key in message:
-            if key not in ("role", "content"):
-                raise RequestError("an unknown field", place=f"{place}.{key}", want="role, content")
-        for key in ("role", "content"):
+            if key not in ("role", "content", *more):
+                raise RequestError(
+                    "an unknown field", place=f"{place}.{key}", want=", ".join(("role", "content", *more))
+                )
+        for key in ("role", "content", *(key for key in more if key in message and key != "tool_calls")):
             text(f"{place}.{key}", message.get(key))
         if message["role"] not in ROLES:
             raise refused(f"{place}.role", ", ".join(ROLES), message["role"])
-    return [dict(message) for message in messages]
+    return [
+        {**message, "tool_calls": checked_calls(message, f"messages[{number}]")}
+        if "tool_calls" in message
+        else dict(message)
+        for number, message in enumerate(messages)
+    ]

@@ -19,6 +19,7 @@ from assay.llm import conversation
 from assay.llm.source import open_source
 from assay.llm.template import ChatTemplate
 from assay.llm.tokenizer import Tokenizer
+from assay.llm.tool_messages import checked_tools
 from assay.serving.log import Log
 from assay.serving.messages import (
     VERSION,
@@ -96,7 +97,8 @@ class Texts:
                     rule, hint = "this model has no chat template", "give it a prompt instead"
                     raise RequestError(rule, place="messages", hint=hint)
                 given = msgspec.json.decode(messages)
-                return Tokens(id, conversation.encode(given, template, tokenizer, most))
+                told = checked_tools(msgspec.json.decode(tools)) if tools else []
+                return Tokens(id, conversation.encode(given, template, tokenizer, most, told))
             case Decode(id, model, tokens):
                 return Text(id, self._named(model).decode(tokens))
             case Grammar(id, model, kind, text):

@@ -110,7 +110,7 @@ def sampling(body: SamplingBody, names: dict[str, str], **more: object) -> Sampl
     if body.logit_bias:
         given["logit_bias"] = {_token(key): value for key, value in body.logit_bias.items()}
     try:
-        return Sampling(**(given | {k: v for k, v in more.items() if v is not None}))  # type: ignore[arg-type]
+        return Sampling(**(given | {k: v for k, v in more.items() if v is not None}))
     except RequestError as error:
         first = re.match(r"\w+", error.place)
         if first and first[0] in names:
