@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 
 import msgspec
@@ -72,11 +71,21 @@ def specs(service: Service, folder: Path) -> list[Spec]:
         process = f"engine-{name}"
         socket = str(folder / f"{process}.sock")
         engine = EngineConfig(
-            name=name, model=path, socket=socket, threads=service.threads, journal=journal,
-            queue=service.queue, slice_ms=service.slice_ms, max_batch_tokens=service.max_batch_tokens, context=service.context,
-            cache_tokens=service.cache_tokens if texts else None, drain_seconds=service.drain_seconds,
-            adapters=service.adapters.get(name, {}), quantize=service.quantize, **files(process),
-        )  # fmt: skip
+            name=name,
+            model=path,
+            socket=socket,
+            threads=service.threads,
+            journal=journal,
+            queue=service.queue,
+            slice_ms=service.slice_ms,
+            max_batch_tokens=service.max_batch_tokens,
+            context=service.context,
+            cache_tokens=service.cache_tokens if texts else None,
+            drain_seconds=service.drain_seconds,
+            adapters=service.adapters.get(name, {}),
+            quantize=service.quantize,
+            **files(process),
+        )
         spec(process, "assay.serving.engine_worker", engine, f"{path}")
     sockets = []
     for number in range(2):
@@ -91,12 +100,21 @@ def specs(service: Service, folder: Path) -> list[Spec]:
     for number in range(service.workers):
         process = f"gateway-{number}"
         gateway = GatewayConfig(
-            name=process, host=service.host, port=service.port, models=models, tokenizers=sockets,
+            name=process,
+            host=service.host,
+            port=service.port,
+            models=models,
+            tokenizers=sockets,
             routes=[Route(name, weights) for name, weights in service.routes.items()],
-            keys=service.api_key_file, limits=service.limits, heartbeat=service.heartbeat, logs=str(folder / "log"),
-            metrics=str(folder / "metrics"), metrics_key=service.metrics_key,
-            drain_seconds=service.drain_seconds, **files(process),
-        )  # fmt: skip
+            keys=service.api_key_file,
+            limits=service.limits,
+            heartbeat=service.heartbeat,
+            logs=str(folder / "log"),
+            metrics=str(folder / "metrics"),
+            metrics_key=service.metrics_key,
+            drain_seconds=service.drain_seconds,
+            **files(process),
+        )
         spec(process, "assay.gateway.main", gateway, f"http://{service.host}:{service.port}")
     return found
 
@@ -127,10 +145,3 @@ def _kind(name: str, path: str) -> str:
         raise RequestError("graphs are not served yet", place=name, want=want, got=path)
     with open_source(Path(path)) as source:
         return "vectors" if source.model.embeds else "text"
-
-
-def digest_of(key: str) -> str:
-    """A line for the file of keys."""
-    from hashlib import sha256
-
-    return f"{sha256(key.encode()).hexdigest()} {time.strftime('%Y-%m-%d')}"

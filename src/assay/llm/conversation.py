@@ -22,8 +22,8 @@ def encode(
     most: int | None = None,
     tools: Sequence[Mapping[str, object]] = (),
 ) -> list[int]:
-    """The tokens of `messages` through the chat template, ready for the model's answer. `tools` are told to the
-    model, in words where the template knows nothing of them.
+    """The tokens of `messages` through the chat template, ready for the model's answer. `tools` are told to
+    the model, in words where the template knows nothing of them.
 
     The name of a control token that the template writes is that token; inside a message it is text like any
     other. Raises RequestError for messages that aren't sound, or have more than `most` tokens anyhow.
