@@ -17,6 +17,7 @@ from assay import metrics
 from assay.gateway.backend import Engine, Gone, Mailbox
 from assay.gateway.door import Door, read
 from assay.gateway.errors import Refusal
+from assay.gateway.responses import ResponseRoutes
 from assay.gateway.resume import ResumeRoutes
 from assay.gateway.schema.answers import (
     Detokenized,
@@ -138,6 +139,7 @@ class Routes:
 def application(door: Door) -> Starlette:
     """The application behind the door."""
     routes, text, resume = Routes(door), TextRoutes(door), ResumeRoutes(door)
+    responses = ResponseRoutes(door, text)
     made = Starlette(
         routes=[
             Route("/health", routes.health, methods=["GET"]),
@@ -147,6 +149,9 @@ def application(door: Door) -> Starlette:
             Route("/v1/models/{name:path}", routes.model, methods=["GET"]),
             Route("/v1/chat/completions", text.chat, methods=["POST"]),
             Route("/v1/completions", text.complete, methods=["POST"]),
+            Route("/v1/responses", responses.create, methods=["POST"]),
+            Route("/v1/responses/{id}", responses.get, methods=["GET"]),
+            Route("/v1/responses/{id}/cancel", responses.cancel, methods=["POST"]),
             Route("/v1/embeddings", routes.embed, methods=["POST"]),
             Route("/v1/streams/{id}", resume.stream, methods=["GET"]),
             Route("/tokenize", routes.tokenize, methods=["POST"]),

@@ -75,7 +75,7 @@ class Renderer:
     again.
     """
 
-    object = ""
+    kind = ""
 
     def __init__(self, id: str, about: About, told: Iterable[int] = ()) -> None:
         self.id, self.about = id, about
@@ -87,7 +87,7 @@ class Renderer:
                 state.at = at
         self.cached = 0
         head = {
-            "id": id, "object": self.object, "created": about.created, "model": about.model,
+            "id": id, "object": self.kind, "created": about.created, "model": about.model,
             "system_fingerprint": about.fingerprint,
         }  # fmt: skip
         self._head = b"data: " + encode(head)[:-1]
@@ -150,7 +150,7 @@ class Renderer:
 class ChatRenderer(Renderer):
     """`/v1/chat/completions`."""
 
-    object = "chat.completion.chunk"
+    kind = "chat.completion.chunk"
 
     def events(self, index: int, state: State, piece: Piece, first: bool) -> bytes:
         """A delta for the text, and one for the end."""
@@ -215,7 +215,7 @@ class ChatRenderer(Renderer):
 class CompletionRenderer(Renderer):
     """`/v1/completions`."""
 
-    object = "text_completion"
+    kind = "text_completion"
 
     def events(self, index: int, state: State, piece: Piece, first: bool) -> bytes:
         """One event, for text and end."""

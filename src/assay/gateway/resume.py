@@ -14,10 +14,15 @@ from assay.gateway.backend import Call, Engine, Mailbox
 from assay.gateway.door import Door
 from assay.gateway.errors import Refusal
 from assay.gateway.render import About, ChatRenderer, CompletionRenderer, Renderer
+from assay.gateway.response_render import ResponseRenderer
 from assay.gateway.stream import Answering, EventStream
 from assay.serving.messages import Attach, Known
 
-RENDERERS: dict[str, type[Renderer]] = {"chat": ChatRenderer, "completion": CompletionRenderer}
+RENDERERS: dict[str, type[Renderer]] = {
+    "chat": ChatRenderer,
+    "completion": CompletionRenderer,
+    "response": ResponseRenderer,
+}
 _ID = re.compile(r"[a-z]+[-_][0-9a-f]{32}")
 _PLACE = re.compile(r"([a-z]+[-_][0-9a-f]{32}):(\d{1,9}(?:\.\d{1,9}){0,4095})")
 

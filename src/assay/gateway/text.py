@@ -49,8 +49,7 @@ class TextRoutes:
         body = decoded(await read(request, self.limits), ChatRequest, self.limits.depth)
         engine = self.backend.engine(body.model, "text", body.user)
         asked = self.chat_sampling(body)
-        if asked.constraint:
-            await self.held(engine, asked, tools.place(body))
+        await self.held(engine, asked, body, "response_format")
         messages, given = plain(body.messages), tools.told(body)
         prompt = await self.rendered(engine, messages, given)
         options = body.stream_options
@@ -69,7 +68,9 @@ class TextRoutes:
             tools=tools.asked(body),
         )
         renderer = ChatRenderer(new_id("chatcmpl-"), about)
-        return await self.answer(request, body, engine, [prompt], asked, renderer, arrived)
+        return await self._answer(
+            request, bool(body.stream), self.asked(body, engine, [prompt], asked, renderer, arrived)
+        )
 
     async def complete(self, request: Request) -> Response:
         """Continue texts."""
@@ -77,8 +78,7 @@ class TextRoutes:
         body = decoded(await read(request, self.limits), CompletionRequest, self.limits.depth)
         engine = self.backend.engine(body.model, "text", body.user)
         asked = sampling(body, NAMES, max_tokens=body.max_tokens, top_logprobs=body.logprobs)
-        if asked.constraint:
-            await self.held(engine, asked, asked.constraint[0])
+        await self.held(engine, asked, body, "")
         prompts = []
         for each in inputs(body.prompt, "prompt", 64):
             prompts.append(await self.encoded(engine, each, "prompt") if isinstance(each, str) else each)
@@ -97,7 +97,9 @@ class TextRoutes:
             logprobs=body.logprobs is not None,
         )
         renderer = CompletionRenderer(new_id("cmpl-"), about)
-        return await self.answer(request, body, engine, prompts, asked, renderer, arrived)
+        return await self._answer(
+            request, bool(body.stream), self.asked(body, engine, prompts, asked, renderer, arrived)
+        )
 
     def chat_sampling(self, body: ChatRequest) -> Sampling:
         """How tokens of a conversation's answer are chosen. Raises Refusal."""
@@ -127,20 +129,29 @@ class TextRoutes:
         answer = await self.backend.tokenizers.ask(Encode("", engine.config.name, text, most=context(engine)))
         return short(answer, engine, place)
 
-    async def held(self, engine: Engine, asked: Sampling, place: str) -> None:
+    async def held(self, engine: Engine, asked: Sampling, body: SamplingBody, format: str) -> None:
         """Raise Refusal for a constraint that answers can't be held to, with a pointer to what it is."""
-        assert asked.constraint
-        try:
-            await self.backend.tokenizers.ask(Grammar("", engine.config.name, *asked.constraint))
-        except Refusal as refusal:
-            inside = (refusal.body.param or "").partition(".")[2]
-            refusal.body.param = f"{place}.{inside}" if inside else place
-            refusal.body.message = f"{refusal.body.param}: {refusal.body.message}"
-            raise
+        given = list[tuple[str, str, str]]()
+        if isinstance(body, ChatRequest) and tools.asked(body):
+            for number, tool in enumerate(body.tools or []):
+                if tool.function.parameters is not None:
+                    schema = msgspec.json.encode(tool.function.parameters).decode()
+                    given.append((f"tools[{number}].function.parameters", "json_schema", schema))
+            format = "tools"
+        if asked.constraint:
+            kind, text = asked.constraint
+            given.append((format if kind == "json_schema" or format == "tools" else kind, kind, text))
+        for place, kind, text in given:
+            try:
+                await self.backend.tokenizers.ask(Grammar("", engine.config.name, kind, text))
+            except Refusal as refusal:
+                inside = (refusal.body.param or "").partition(".")[2]
+                refusal.body.param = f"{place}.{inside}" if inside else place
+                refusal.body.message = f"{refusal.body.param}: {refusal.body.message}"
+                raise
 
-    async def answer(
+    def asked(
         self,
-        request: Request,
         body: SamplingBody,
         engine: Engine,
         prompts: Sequence[list[int]],
@@ -148,8 +159,8 @@ class TextRoutes:
         renderer: Renderer,
         arrived: float,
         background: bool = False,
-    ) -> Response:
-        """Ask the engine, and answer with what comes of it."""
+    ) -> Answering:
+        """Ask the engine."""
         box = Mailbox()
         seed = asked.seed if asked.seed is not None else secrets.randbelow(SEEDS)
         meta = msgspec.msgpack.encode(renderer.about)
@@ -170,15 +181,21 @@ class TextRoutes:
             )
             for number, prompt in enumerate(prompts)
         ]
-        answering = Answering(box, calls, renderer, arrived)
-        if not body.stream:
-            return Response(await answering.body(request.receive), media_type="application/json")
+        return Answering(box, calls, renderer, arrived)
+
+    async def streamed(self, answering: Answering) -> Response:
+        """Events. Raises Refusal where the engine refuses at once."""
         try:
             begun = await answering.started()
         except BaseException:
             answering.end()
             raise
         return EventStream(answering, begun, self.door.config.heartbeat)
+
+    async def _answer(self, request: Request, stream: bool, answering: Answering) -> Response:
+        if stream:
+            return await self.streamed(answering)
+        return Response(await answering.body(request.receive), media_type="application/json")
 
 
 def context(engine: Engine) -> int | None:

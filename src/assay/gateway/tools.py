@@ -21,13 +21,6 @@ def told(body: ChatRequest) -> bytes:
     return msgspec.json.encode(body.tools) if body.tools and asked(body) else b""
 
 
-def place(body: ChatRequest) -> str:
-    """The field that constrains the answer."""
-    if asked(body):
-        return "tools"
-    return next((name for name in ("regex", "grammar") if getattr(body, name)), "response_format")
-
-
 def constraint(body: ChatRequest) -> dict[str, object]:
     """The field of `Sampling` that holds an answer to calls. Raises Refusal."""
     choice, given = body.tool_choice, body.tools or []
