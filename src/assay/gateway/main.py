@@ -78,7 +78,7 @@ async def _beat(config: GatewayConfig, backend: Backend, log: Log) -> None:
         before = time.monotonic()
         await asyncio.sleep(BEAT)
         metrics.LOOP.observe(max(0.0, time.monotonic() - before - BEAT))
-        os.utime(config.alive)
+        Path(config.alive).touch(0o600)
         metrics.HEARTBEAT.labels(log.process).set(time.time())
         for engine in backend.engines.values():
             engine.expire()
@@ -107,7 +107,6 @@ def main() -> int:
     config = msgspec.json.decode(sys.argv[1], type=GatewayConfig)
     log = Log(config.name, Path(config.log) if config.log else None)
     log.catch()
-    Path(config.alive).touch(0o600)
     try:
         import uvloop
 

@@ -29,7 +29,7 @@ from assay.gateway.schema.responses import (
 from assay.gateway.schema.responses import tools as flat_tools
 from assay.gateway.stream import Answering, EventStream
 from assay.gateway.text import TextRoutes, fingerprint, new_id
-from assay.serving.messages import Piece
+from assay.serving.messages import Started
 
 
 class ResponseRoutes:
@@ -78,7 +78,7 @@ class ResponseRoutes:
         )
         if body.stream:
             return await self.text.streamed(answering)
-        if background:
+        if body.background:
             try:
                 await answering.started()
             finally:
@@ -129,10 +129,12 @@ class ResponseRoutes:
         if about.kind != "response" or not renderer.echo.store:
             raise Refusal(404, f"no response {id}", param="id", code="unknown")
         answering = Answering(box, [call], renderer, time.monotonic())
-        while known.done and not renderer.done:
-            answering.take(await box.next(10.0))
-        if not known.done:
-            answering.take([each for each in box.events if isinstance(each[1], Piece)])
+        events, told = box.events, False
+        box.events = []
+        while not told:
+            answering.take(events)
+            told = any(isinstance(event, Started) for _, event in events)
+            events = [] if told else await box.next()
         call.close()
         return renderer
 

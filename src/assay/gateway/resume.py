@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from assay import metrics
-from assay.gateway.backend import Call, Engine, Mailbox
+from assay.gateway.backend import Call, Engine, Event, Mailbox
 from assay.gateway.door import Door
 from assay.gateway.errors import Refusal
 from assay.gateway.render import About, ChatRenderer, CompletionRenderer, Renderer
@@ -35,12 +35,12 @@ async def found(
     for engine in engines:
         call = engine.ask(Attach(id, at, follow), box)
         try:
-            while True:
-                for number, (_, event) in enumerate(box.events):
-                    if isinstance(event, Known):
-                        del box.events[number]
-                        return call, event
-                box.events = await box.next(10.0) or box.events
+            events, known = list[tuple[Call, Event]](), None
+            while known is None:
+                events += await box.next()
+                known = next((each for _, each in events if isinstance(each, Known)), None)
+            box.events = [each for each in events if each[1] is not known] + box.events
+            return call, known
         except Refusal as refusal:
             call.close()
             if refusal.status != 404:

@@ -92,7 +92,8 @@ def _check_keywords(schema: object, place: str) -> None:
             if name not in KEYWORDS:
                 raise _refused(f"{place}.{name}", f"the keyword {name!r}")
             if name in MAPS and isinstance(value, dict):
-                _check_keywords(list(value.values()), f"{place}.{name}")
+                for member, schema_of_it in value.items():
+                    _check_keywords(schema_of_it, f"{place}.{name}.{member}")
             elif name not in DATA:
                 _check_keywords(value, f"{place}.{name}")
 

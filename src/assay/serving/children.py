@@ -46,7 +46,6 @@ class Child:
         self.spec, self.pid, self._popen = spec, pid, popen
         self.began = time.monotonic()
         self.pidfd = os.pidfd_open(pid)
-        self._first = _touched(spec.alive)
 
     @classmethod
     def start(cls, spec: Spec, folder: Path) -> Child:
@@ -84,7 +83,7 @@ class Child:
     def silent(self) -> float:
         """Seconds since it last showed that it goes on; 0 before it began to."""
         touched = _touched(self.spec.alive)
-        return max(0.0, time.time() - touched) if touched > self._first > 0 else 0.0
+        return max(0.0, time.time() - touched) if touched else 0.0
 
     def tell(self, number: int) -> None:
         """Send a signal."""

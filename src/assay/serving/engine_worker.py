@@ -89,7 +89,6 @@ def main() -> int:
     log.catch()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     alive, began = Path(config.alive), time.monotonic()
-    alive.touch(0o600)
     try:
         work, journal, about = prepared(config, log)
         recovered = work.recover() if isinstance(work, TextEngine) else 0

@@ -74,7 +74,7 @@ class Submit(Message):
 
 class Attach(Message):
     """Send what comes after the first `at` tokens of each answer of a request that the journal knows: first
-    Known, then pieces; only those that are there, unless `follow`.
+    Known, then pieces; without `follow` only those that are there, and then Started.
     """
 
     id: str

@@ -173,7 +173,8 @@ class TextEngine:
         live.listen(peer, attach.at)
         self._tell([live], time.monotonic())
         if not attach.follow:
-            self.handle(peer, Leave(attach.id))
+            live.leave(peer)
+            peer.send(Started(attach.id))
 
     def _admit(self, submit: Submit, created: float, drawn: list[list[int]]) -> Live:
         """Begin, or go on, with a request that is in the journal. Log-probabilities aren't there: where they

@@ -120,7 +120,6 @@ def main() -> int:
     log.catch()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     alive, began = Path(config.alive), time.monotonic()
-    alive.touch(0o600)
     try:
         texts = Texts({name: Path(path) for name, path in config.models.items()})
         hello = Hello(VERSION, "tokenizer", config.name, os.getpid())
