@@ -105,13 +105,10 @@ class Call:
 
     def __init__(self, engine: Engine, question: Submit | Attach | Embed, box: Mailbox) -> None:
         self.engine, self.question, self.box = engine, question, box
+        self.key = question.key
+        """What the engine calls what comes of it."""
         self.drawn: list[list[int]] = []
         self.ended = False
-
-    @property
-    def id(self) -> str:
-        """The request's own."""
-        return self.question.id
 
     def put(self, event: Event) -> None:
         """Something came."""
@@ -135,7 +132,7 @@ class Call:
         """The client is gone: the engine is to stop, unless the answer is at its end."""
         self.engine.forget(self)
         if not self.ended:
-            self.engine.link.send(Leave(self.id))
+            self.engine.link.send(Leave(self.question.id, self.key))
 
     def close(self) -> None:
         """All was read."""
@@ -152,7 +149,8 @@ class Engine:
         """What the engine said of itself when it was there last."""
         self.beat: Beat | None = None
         self._moved = self._heard = 0.0
-        self._calls: dict[str, list[Call]] = {}
+        self._calls: dict[str, Call] = {}
+        self._asked = 0
         self._lost = 0.0
         decoder = msgspec.msgpack.Decoder(FromEngine)
         self.link = Link[FromEngine](config.socket, hello, decoder, self._receive, self._changed, log)
@@ -167,18 +165,15 @@ class Engine:
 
     def ask(self, question: Submit | Attach | Embed, box: Mailbox) -> Call:
         """Send a request; it is sent again whenever the engine is new."""
-        call = Call(self, question, box)
-        self._calls.setdefault(call.id, []).append(call)
-        self.link.send(question)
+        self._asked += 1
+        call = Call(self, replace(question, key=f"{self._asked}"), box)
+        self._calls[call.key] = call
+        self.link.send(call.question)
         return call
 
     def forget(self, call: Call) -> None:
         """Nobody waits for this one any more."""
-        calls = self._calls.get(call.id, [])
-        if call in calls:
-            calls.remove(call)
-        if not calls:
-            self._calls.pop(call.id, None)
+        self._calls.pop(call.key, None)
 
     @property
     def in_flight(self) -> int:
@@ -188,11 +183,8 @@ class Engine:
     def expire(self) -> None:
         """Give requests up that have waited too long for an engine that is gone."""
         if self.link.peer is None and self._lost and time.monotonic() - self._lost > GONE:
-            for calls in list(self._calls.values()):
-                for call in list(calls):
-                    call.put(
-                        Failed(call.id, "gone", "the model's engine is gone", hint="ask again", retry=5.0)
-                    )
+            for call in list(self._calls.values()):
+                call.put(Failed(call.key, "gone", "the engine is gone", hint="ask again", retry=5.0))
 
     def _changed(self, hello: Hello | None) -> None:
         self.beat = None
@@ -200,28 +192,25 @@ class Engine:
             self._lost = time.monotonic()
             return
         self.about = dict(hello.about)
-        for calls in self._calls.values():
-            for call in calls:
-                self.link.send(call.again())
+        for call in self._calls.values():
+            self.link.send(call.again())
 
     def _receive(self, message: FromEngine) -> None:
         match message:
             case Pieces(items):
                 for piece in items:
-                    for call in self._calls.get(piece.id, ()):
-                        call.put(piece)
+                    self._tell(piece.id, piece)
             case Beat():
                 now = time.monotonic()
                 if self.beat is None or message.steps != self.beat.steps:
                     self._moved = now
                 self.beat, self._heard = message, now
-            case Known(request=request):
-                self._tell(request.id, message)
-            case Started() | Progress() | Vectors() | Failed():
+            case Known() | Started() | Progress() | Vectors() | Failed():
                 self._tell(message.id, message)
 
     def _tell(self, id: str, event: Event) -> None:
-        for call in self._calls.get(id, ()):
+        call = self._calls.get(id)
+        if call:
             call.put(event)
 
 

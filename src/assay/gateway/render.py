@@ -56,7 +56,7 @@ class About(Struct, omit_defaults=True):
     @property
     def history(self) -> bool:
         """Whether a stream can only go on from its beginning."""
-        return self.tools or self.logprobs
+        return self.tools or self.logprobs or self.kind == "response"
 
 
 @dataclass

@@ -29,7 +29,7 @@ from assay.gateway.schema.responses import (
 from assay.gateway.schema.responses import tools as flat_tools
 from assay.gateway.stream import Answering, EventStream
 from assay.gateway.text import TextRoutes, fingerprint, new_id
-from assay.serving.messages import Started
+from assay.serving.messages import Attach, Started
 
 
 class ResponseRoutes:
@@ -123,7 +123,7 @@ class ResponseRoutes:
         """A response as far as it is. Raises Refusal."""
         box = Mailbox()
         engines = [engine for engine in self.backend.engines.values() if engine.config.kind == "text"]
-        call, known = await found(engines, id, [], box, follow=False)
+        call, known = await found(engines, Attach(id, [], follow=False), box)
         about = msgspec.msgpack.decode(known.request.meta, type=About)
         renderer = ResponseRenderer(id, about)
         if about.kind != "response" or not renderer.echo.store:

@@ -27,13 +27,12 @@ _ID = re.compile(r"[a-z]+[-_][0-9a-f]{32}")
 _PLACE = re.compile(r"([a-z]+[-_][0-9a-f]{32}):(\d{1,9}(?:\.\d{1,9}){0,4095})")
 
 
-async def found(
-    engines: list[Engine], id: str, at: list[int], box: Mailbox, follow: bool = True
-) -> tuple[Call, Known]:
-    """The request of that id, attached to after so many tokens of each answer. Raises Refusal."""
+async def found(engines: list[Engine], question: Attach, box: Mailbox) -> tuple[Call, Known]:
+    """The request, attached to, and whose it is. Raises Refusal."""
+    id = question.id
     last = Refusal(404, f"no stream {id}", param="id", code="unknown")
     for engine in engines:
-        call = engine.ask(Attach(id, at, follow), box)
+        call = engine.ask(question, box)
         try:
             events, known = list[tuple[Call, Event]](), None
             while known is None:
@@ -52,18 +51,14 @@ async def resumed(door: Door, id: str, told: list[int], arrived: float) -> Answe
     """What comes after `told` tokens of each answer. Raises Refusal."""
     box = Mailbox()
     engines = [engine for engine in door.backend.engines.values() if engine.config.kind == "text"]
-    first, known = await found(engines, id, told, box)
+    first, known = await found(engines, Attach(id, [], follow=False), Mailbox())
+    first.close()
     about = msgspec.msgpack.decode(known.request.meta, type=About)
-    if about.history or len(about.prompts) > 1:  # from the beginning, or each prompt its own part
-        first.engine.forget(first)
-        box = Mailbox()
-    calls, n = [first], about.n
-    if about.history or len(about.prompts) > 1:
-        calls = []
-        for number in range(len(about.prompts)):
-            at = [] if about.history else told[number * n : (number + 1) * n]
-            each = id + (f"-{number}" if number else "")
-            calls.append((await found([first.engine], each, at, box))[0])
+    calls, n = [], about.n
+    for number in range(len(about.prompts)):
+        each, mine = id + (f"-{number}" if number else ""), told[number * n : (number + 1) * n]
+        question = Attach(each, [], mark=mine) if about.history else Attach(each, mine)
+        calls.append((await found([first.engine], question, box))[0])
     metrics.RESUMED.inc()
     return Answering(box, calls, RENDERERS[about.kind](id, about, told), arrived)
 

@@ -21,6 +21,8 @@ class Listener(Protocol):
 
 
 ENDED = -1
+Ear = tuple[Listener, str]
+"""Who listens, and by which key."""
 
 
 class Live:
@@ -31,7 +33,8 @@ class Live:
     def __init__(self, submit: Submit, first: Answer, drawn: Items[list[int]], created: float) -> None:
         self.submit, self.created = submit, created
         self.answers = [first, *first.others]
-        self.heard: dict[Listener, list[int]] = {}
+        self.heard: dict[Ear, list[int]] = {}
+        self._marks: dict[Ear, list[int]] = {}
         self.began = self.spoke = self.alone = time.monotonic()
         """When it was admitted, when a token was drawn last, and since when nobody listens."""
         self.waited: float | None = None
@@ -66,13 +69,18 @@ class Live:
         """What an answer failed with."""
         return next((a.sequence.error for a in self.answers if a.sequence.error), None)
 
-    def listen(self, listener: Listener, at: Items[int]) -> None:
-        """Tell this one what comes after the first `at` tokens of each answer."""
-        self.heard[listener] = [*at, *[0] * (len(self.answers) - len(at))]
+    def listen(self, ear: Ear, at: Items[int], mark: Items[int] = ()) -> None:
+        """Tell this one what comes after the first `at` tokens of each answer, in pieces of which none goes
+        beyond `mark` that doesn't begin there.
+        """
+        count = len(self.answers)
+        self.heard[ear] = [*at, *[0] * count][:count]
+        self._marks[ear] = [*mark, *[0] * count][:count]
 
-    def leave(self, listener: Listener) -> None:
+    def leave(self, ear: Ear) -> None:
         """This one is gone."""
-        if self.heard.pop(listener, None) is not None and not self.heard:
+        self._marks.pop(ear, None)
+        if self.heard.pop(ear, None) is not None and not self.heard:
             self.alone = time.monotonic()
 
     def read(self, ends: Collection[int]) -> list[tuple[str, int, int, list[int]]]:
@@ -87,14 +95,18 @@ class Live:
                 self._journalled[choice] = answer.count
         return found
 
-    def news(self, listener: Listener) -> list[Piece]:
+    def news(self, ear: Ear) -> list[Piece]:
         """What this listener wasn't told yet; now it is."""
-        heard, found = self.heard[listener], list[Piece]()
-        for choice, answer in enumerate(self.answers):
-            at = heard[choice]
-            if at != ENDED and (answer.count > at or answer.reason) and answer.reason != "error":
-                found.append(self._piece(choice, answer, at))
-                heard[choice] = ENDED if answer.reason else answer.count
+        heard, found = self.heard[ear], list[Piece]()
+        for choice, (answer, mark) in enumerate(zip(self.answers, self._marks[ear], strict=True)):
+            if answer.reason != "error":
+                if 0 <= heard[choice] < mark < answer.count:
+                    found.append(self._piece(ear[1], choice, answer, heard[choice], mark))
+                    heard[choice] = mark
+                at = heard[choice]
+                if at != ENDED and (answer.count > at or answer.reason):
+                    found.append(self._piece(ear[1], choice, answer, at, answer.count))
+                    heard[choice] = ENDED if answer.reason else answer.count
         return found
 
     def progress(self) -> int:
@@ -102,15 +114,15 @@ class Live:
         before, self._computed = self._computed, self.answers[0].sequence.computed
         return min(self._computed, len(self.submit.prompt)) if self._computed > before else 0
 
-    def _piece(self, choice: int, answer: Answer, at: int) -> Piece:
-        numbers = range(at, answer.count) if self.submit.logprobs else ()
+    def _piece(self, key: str, choice: int, answer: Answer, at: int, end: int) -> Piece:
+        numbers = range(at, end) if self.submit.logprobs else ()
         return Piece(
-            self.id,
+            key,
             choice,
-            answer.count,
-            answer.tokens(at),
-            "".join(answer.spoken[at:]),
-            answer.reason,
+            end,
+            answer.tokens(at)[: end - at],
+            "".join(answer.spoken[at:end]),
+            answer.reason if end == answer.count else "",
             answer.sequence.reused,
             [self._told(answer, number) for number in numbers],
         )

@@ -54,10 +54,11 @@ class Submit(Message):
     one computes on from there, to the same bits.
 
     `drawn` are the tokens of each of `sampling.n` answers that whoever asks has already. `sampling.seed` is
-    never None: what a request becomes is in the request. Lower `priority` goes first. `timeout` seconds after
-    it arrived it fails with "deadline". `background`: it goes on when nobody listens. `progress`: Progress
-    messages are wanted. `logprobs`: pieces tell their tokens' log-probabilities. `meta` is the gateway's own,
-    kept and given back by Known.
+    never None: what a request becomes is in the request. `key` is what whoever asks calls the answers, by
+    default the id. Lower `priority` goes first. `timeout` seconds after it arrived it fails with
+    DeadlineExceeded. `background`: it goes on when nobody listens. `progress`: Progress messages are wanted.
+    `logprobs`: pieces tell their tokens' log-probabilities. `meta` is the gateway's own, kept and given back
+    by Known.
     """
 
     id: str
@@ -70,22 +71,29 @@ class Submit(Message):
     logprobs: bool = False
     drawn: list[list[int]] = []
     meta: bytes = b""
+    key: str = ""
 
 
 class Attach(Message):
     """Send what comes after the first `at` tokens of each answer of a request that the journal knows: first
-    Known, then pieces; without `follow` only those that are there, and then Started.
+    Known, then pieces; without `follow` only those that are there, and then Started. No piece goes beyond
+    `mark` tokens of its answer that doesn't begin there.
     """
 
     id: str
     at: list[int]
     follow: bool = True
+    mark: list[int] = []
+    key: str = ""
 
 
 class Leave(Message):
-    """The client is gone: stop, and keep what is known, unless it is a background request."""
+    """Whoever asked under this `key` is gone: where nobody else listens, stop, and keep what is known, unless
+    it is a background request.
+    """
 
     id: str
+    key: str = ""
 
 
 class Cancel(Message):
@@ -100,6 +108,7 @@ class Embed(Message):
     id: str
     texts: list[list[int]]
     pooling: str | None = None
+    key: str = ""
 
 
 class Started(Message):
@@ -121,10 +130,10 @@ class Progress(Message):
 class Piece(Struct, omit_defaults=True, array_like=True):
     """What a step added to one answer: after it, `at` tokens of answer `choice` are told.
 
-    `tokens` are those since the last piece and `text` what they completed, which may be empty: half a
-    character, or what a stop string may begin with, is held back. `reason` is "stop", "length", "cancelled",
-    or "" while it goes on. `logprobs`, where asked for: for each token its own, then the likeliest in its
-    place.
+    `id` is the key under which it was asked for. `tokens` are those since the last piece and `text` what they
+    completed, which may be empty: half a character, or what a stop string may begin with, is held back.
+    `reason` is "stop", "length", "cancelled", or "" while it goes on. `logprobs`, where asked for: for each
+    token its own, then the likeliest in its place.
     """
 
     id: str
@@ -144,8 +153,9 @@ class Pieces(Message):
 
 
 class Known(Message):
-    """A request as it was submitted, and when, in seconds since 1970."""
+    """A request as it was submitted, and when, in seconds since 1970. `id` is the key of the question."""
 
+    id: str
     request: Submit
     created: float
     done: bool

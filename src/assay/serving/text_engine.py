@@ -12,7 +12,7 @@ from assay.llm.answer import Answer
 from assay.llm.language_model import LanguageModel
 from assay.llm.sequence import State
 from assay.serving.journal import Entry, Journal
-from assay.serving.live import Listener, Live
+from assay.serving.live import Ear, Listener, Live
 from assay.serving.log import Log
 from assay.serving.messages import (
     Attach,
@@ -68,15 +68,17 @@ class TextEngine:
     def handle(self, peer: Listener, message: Message) -> None:
         """Do what a gateway asks."""
         match message:
-            case Submit(id=id) | Attach(id=id):
+            case Submit() | Attach():
+                ear = peer, message.key or message.id
                 try:
-                    self._submit(peer, message) if isinstance(message, Submit) else self._attach(
-                        peer, message
-                    )
+                    if isinstance(message, Submit):
+                        self._submit(ear, message)
+                    else:
+                        self._attach(ear, message)
                 except AssayError as error:
-                    peer.send(failed(id, error))
-            case Leave(id=id) if live := self.live.get(id):
-                live.leave(peer)
+                    peer.send(failed(ear[1], error))
+            case Leave(id=id, key=key) if live := self.live.get(id):
+                live.leave((peer, key or id))
                 if not live.heard and not live.submit.background:
                     self._end(live, "parked")
             case Cancel(id=id) if live := self.live.get(id):
@@ -91,7 +93,8 @@ class TextEngine:
     def gone(self, peer: Listener) -> None:
         """A gateway's connection is closed: its requests go on for a while, somebody may come for them."""
         for live in self.live.values():
-            live.leave(peer)
+            for ear in [ear for ear in live.heard if ear[0] is peer]:
+                live.leave(ear)
 
     def step(self) -> None:
         """One step, and what came of it to all who listen."""
@@ -133,19 +136,20 @@ class TextEngine:
             journal.trouble,
         )
 
-    def _submit(self, peer: Listener, submit: Submit) -> None:
+    def _submit(self, ear: Ear, submit: Submit) -> None:
+        peer, key = ear
         live = self.live.get(submit.id)
         if live is None:
             entry = self.journal.find(submit.id)
-            refusal = None if entry or submit.drawn else self._refusal(submit.id)
+            refusal = None if entry or submit.drawn else self._refusal(key)
             if refusal:
                 peer.send(refusal)
                 return
             if entry is None:
                 self.journal.admit(submit, time.time())
             live = self._admit(submit, entry.created if entry else time.time(), _longer(submit, entry))
-        peer.send(Started(submit.id))
-        live.listen(peer, [*map(len, submit.drawn)])
+        peer.send(Started(key))
+        live.listen(ear, [*map(len, submit.drawn)])
         self._tell([live], time.monotonic())
 
     def _refusal(self, id: str) -> Failed | None:
@@ -157,24 +161,25 @@ class TextEngine:
         retry = min(60.0, max(1.0, self.engine.waiting / self._rate))
         return Failed(id, "full", "the queue is full", got=f"{self.engine.waiting} wait", retry=retry)
 
-    def _attach(self, peer: Listener, attach: Attach) -> None:
+    def _attach(self, ear: Ear, attach: Attach) -> None:
+        peer, key = ear
         live = self.live.get(attach.id)
         if live is None:
             entry = self.journal.find(attach.id)
             if entry is None or entry.state == "failed":
                 rule = "no such request" if entry is None else "the request has failed"
-                peer.send(Failed(attach.id, "unknown", rule, place="id", got=attach.id[:80]))
+                peer.send(Failed(key, "unknown", rule, place="id", got=attach.id[:80]))
                 return
             live = self._admit(entry.submit, entry.created, entry.tokens)
             if entry.state == "cancelled":
                 self._cancel(live)
         metrics.RESUMED.inc()
-        peer.send(Known(live.submit, live.created, live.done))
-        live.listen(peer, attach.at)
+        peer.send(Known(key, live.submit, live.created, live.done))
+        live.listen(ear, attach.at, attach.mark)
         self._tell([live], time.monotonic())
         if not attach.follow:
-            live.leave(peer)
-            peer.send(Started(attach.id))
+            live.leave(ear)
+            peer.send(Started(key))
 
     def _admit(self, submit: Submit, created: float, drawn: list[list[int]]) -> Live:
         """Begin, or go on, with a request that is in the journal. Log-probabilities aren't there: where they
@@ -208,17 +213,18 @@ class TextEngine:
         self._read(lives, now)
         pieces = defaultdict[Listener, list[Piece]](list)
         for live in lives:
-            for peer in live.heard:
-                pieces[peer] += live.news(peer)
-                if live.submit.progress and (done := live.progress()):
-                    peer.send(Progress(live.id, done, len(live.submit.prompt)))
+            done = live.progress() if live.submit.progress else 0
+            for ear in live.heard:
+                pieces[ear[0]] += live.news(ear)
+                if done:
+                    ear[0].send(Progress(ear[1], done, len(live.submit.prompt)))
         for peer, items in pieces.items():
             if items:
                 peer.send(Pieces(items))
         for live in lives:
             if live.error:
-                for peer in live.heard:
-                    peer.send(failed(live.id, live.error))
+                for peer, key in live.heard:
+                    peer.send(failed(key, live.error))
                 self._end(live, "failed")
             elif live.done:
                 self._counted += 1

@@ -48,9 +48,25 @@ class VectorEngine:
         """Do what a gateway asks."""
         match message:
             case Embed(id=id) if self.draining:
-                peer.send(Failed(id, "draining", "no new requests are taken", hint="ask again", retry=1.0))
+                peer.send(
+                    Failed(
+                        message.key or id,
+                        "draining",
+                        "no new requests are taken",
+                        hint="ask again",
+                        retry=1.0,
+                    )
+                )
             case Embed(id=id) if len(self._wanted) >= self.queue:
-                peer.send(Failed(id, "full", "the queue is full", got=f"{len(self._wanted)} wait", retry=1.0))
+                peer.send(
+                    Failed(
+                        message.key or id,
+                        "full",
+                        "the queue is full",
+                        got=f"{len(self._wanted)} wait",
+                        retry=1.0,
+                    )
+                )
             case Embed(id=id):
                 try:
                     longest, vocabulary = self.model.longest, self.model.vocabulary
@@ -58,7 +74,7 @@ class VectorEngine:
                         token_ids(text, f"input[{number}]", vocabulary, longest)
                     self._wanted.append(Wanted(peer, message, self.model.kind(message.pooling)))
                 except AssayError as error:
-                    peer.send(failed(id, error))
+                    peer.send(failed(message.key or id, error))
             case Leave(id=id) | Cancel(id=id):
                 self._wanted = deque(each for each in self._wanted if each.embed.id != id)
             case _:
@@ -83,7 +99,7 @@ class VectorEngine:
                 each.made.append(vector)
         except AssayError as error:
             for each in {id(each): each for each, _ in waiting[: len(texts)]}.values():
-                each.peer.send(failed(each.embed.id, error))
+                each.peer.send(failed(each.embed.key or each.embed.id, error))
                 self._wanted.remove(each)
         self._steps += 1
         metrics.STEP.labels(self.name).observe(time.monotonic() - began)
@@ -91,7 +107,9 @@ class VectorEngine:
         for each in [each for each in self._wanted if len(each.made) == len(each.embed.texts)]:
             self._wanted.remove(each)
             values, tokens = np.stack(each.made), sum(map(len, each.embed.texts))
-            each.peer.send(Vectors(each.embed.id, values.tobytes(), values.shape[1], tokens))
+            each.peer.send(
+                Vectors(each.embed.key or each.embed.id, values.tobytes(), values.shape[1], tokens)
+            )
             metrics.PROMPT_TOKENS.labels(self.name).inc(tokens)
 
     def beat(self) -> Beat:
