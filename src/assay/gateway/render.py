@@ -105,8 +105,10 @@ class Renderer:
         state.text += piece.text
         state.logprobs += piece.logprobs
         self.cached = max(self.cached, piece.cached)
-        if piece.at <= self.told[index] and not piece.reason:
-            return b""
+        if piece.at <= self.told[index]:
+            if not piece.reason:
+                return b""
+            piece = Piece(piece.id, piece.choice, piece.at, [], "", piece.reason)  # the client has the rest
         return self.events(index, state, piece, first)
 
     def events(self, index: int, state: State, piece: Piece, first: bool) -> bytes:
@@ -136,10 +138,12 @@ class Renderer:
         """An event that says how much of a prompt is computed."""
         return self._head + b',"choices":[],"progress":{"done":%d,"total":%d}}\n\n' % (done, total)
 
-    def number(self) -> bytes:
-        """The id of an event: what is told after it."""
-        ats = ".".join([str(max(s.at, told)) for s, told in zip(self.states, self.told, strict=True)])
-        return f"id: {self.id}:{ats}\n".encode()
+    def number(self, before: int | None = None) -> bytes:
+        """The id of an event: what is told after it. `before` is the number of an answer whose piece isn't."""
+        ats = [max(state.at, told) for state, told in zip(self.states, self.told, strict=True)]
+        if before is not None:
+            ats[before] = self.told[before]
+        return f"id: {self.id}:{'.'.join(map(str, ats))}\n".encode()
 
     def usage(self) -> Usage:
         """Counts of tokens."""
@@ -158,11 +162,7 @@ class ChatRenderer(Renderer):
         found = b""
         if first:
             opening = b'{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]}\n\n'
-            found = (
-                f"id: {self.id}:{'.'.join(map(str, self.told))}\n".encode()
-                + head[head.index(b"data:") :]
-                + opening
-            )
+            found = self.number(index) + head[head.index(b"data:") :] + opening
         calls = self._calls(index, state) if state.reason else None
         if self.about.tools:
             # What it is to be is known at the end, or when it doesn't begin like a call.

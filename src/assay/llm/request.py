@@ -81,6 +81,7 @@ class Sampling:
         object.__setattr__(self, "logit_bias", dict(self.logit_bias))
         object.__setattr__(self, "stop", (self.stop,) if isinstance(self.stop, str) else self.stop)
         StopStrings(self.stop)
+        object.__setattr__(self, "stop", tuple(self.stop))
         object.__setattr__(self, "bad_words", _bad_words(self.bad_words))
         if isinstance(self.json_schema, Mapping):
             object.__setattr__(self, "json_schema", _written(self.json_schema))

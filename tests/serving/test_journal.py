@@ -1,0 +1,160 @@
+"""What a journal keeps, whatever happens to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from assay.llm.request import Sampling
+from assay.serving.journal import Journal, open_journal, whole
+from assay.serving.log import Log
+from assay.serving.messages import Submit
+
+
+def opened(folder: Path, digest: str = "d") -> Journal:
+    return open_journal(str(folder), "m", digest, 1, Log("test", folder / "log"))
+
+
+def submit(id: str = "a") -> Submit:
+    return Submit(id, [1, 2, 3], Sampling(seed=5, max_tokens=9), meta=b"m")
+
+
+def test_what_was_asked_and_drawn_is_found_again(tmp_path: Path) -> None:
+    journal = opened(tmp_path)
+    journal.admit(submit(), 12.5)
+    journal.append([("a", 0, 0, [7, 8]), ("a", 1, 0, [5])])
+    journal.append([("a", 0, 2, [9])])
+    entry = journal.find("a")
+    assert entry and entry.submit == submit() and entry.created == 12.5
+    assert entry.tokens == [[7, 8, 9], [5]] and entry.state == "open"
+    journal.mark("a", "done")
+    found = journal.find("a")
+    assert found and found.state == "done" and journal.find("b") is None
+    journal.close()
+    again = opened(tmp_path)
+    assert again.open_requests() == [] and again.find("a")
+    again.close()
+
+
+def test_requests_of_another_model_fail(tmp_path: Path) -> None:
+    journal = opened(tmp_path)
+    journal.admit(submit(), 1.0)
+    journal.close()
+    other = opened(tmp_path, "another digest")
+    assert other.open_requests() == [] and other.find("a") is None
+    other.close()
+
+
+def test_deaths_count_until_it_comes_on(tmp_path: Path) -> None:
+    journal = opened(tmp_path)
+    journal.admit(submit(), 1.0)
+    assert [journal.open_requests()[0].deaths for _ in range(3)] == [1, 2, 3]
+    journal.append([("a", 0, 0, [1])])
+    entry = journal.find("a")
+    assert entry and entry.deaths == 0
+    journal.close()
+
+
+@pytest.mark.parametrize(
+    ("pieces", "want"),
+    [
+        ([(0, 0, [1, 2]), (0, 2, [3])], [[1, 2, 3]]),
+        ([(0, 0, [1, 2]), (0, 3, [4])], [[1, 2]]),
+        ([(0, 0, [1, 2, 3]), (0, 1, [2])], [[1, 2, 3]]),
+        ([(0, 0, [1, 2]), (0, 1, [2, 3, 4])], [[1, 2, 3, 4]]),
+        ([(1, 0, [9])], [[], [9]]),
+        ([], []),
+    ],
+)
+def test_tokens_end_at_the_first_gap(pieces: list[tuple[int, int, list[int]]], want: list[list[int]]) -> None:
+    assert whole(pieces) == want
+
+
+@pytest.mark.parametrize("content", [b"not a database at all" * 99, b"SQLite format 3\0" + b"\xff" * 4096])
+def test_a_file_that_is_no_journal_is_put_aside(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "m.journal").write_bytes(content)
+    journal = opened(tmp_path)
+    assert journal.trouble == ""
+    journal.admit(submit(), 1.0)
+    assert journal.find("a")
+    journal.close()
+    (bad,) = tmp_path.glob("*.bad")
+    assert bad.read_bytes() == content
+    assert "journal unreadable" in (tmp_path / "log").read_text()
+
+
+def test_a_full_disk_is_told_and_what_comes_later_is_kept(tmp_path: Path) -> None:
+    journal = opened(tmp_path)
+    store = journal._store
+    assert store
+    connection: sqlite3.Connection = store._connection  # type: ignore[attr-defined]
+    connection.execute("PRAGMA max_page_count = 1")
+    for number in range(50):
+        journal.admit(Submit(f"r{number}", [1] * 2000, Sampling(seed=1)), 1.0)
+    assert "full" in journal.trouble
+    journal.append([("r1", 0, 0, [1])])
+    journal.mark("r1", "done")
+    assert journal.find("r1") is None
+    end = time.monotonic() + 20
+    while journal.trouble:  # it is opened anew, without that limit
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    assert journal.returned() and not journal.returned()
+    journal.admit(submit(), 1.0)
+    assert journal.find("a")
+    journal.close()
+    told = (tmp_path / "log").read_text()
+    assert "journal lost" in told and "journal back" in told
+
+
+WRITER = """
+import sys, time
+from pathlib import Path
+from assay.llm.request import Sampling
+from assay.serving.journal import open_journal
+from assay.serving.log import Log
+from assay.serving.messages import Submit
+journal = open_journal(sys.argv[1], "m", "d", 1, Log("w", Path(sys.argv[1]) / "log"))
+for number in range(10**6):
+    journal.admit(Submit(f"r{number}", [number], Sampling(seed=1)), float(number))
+    print(number, flush=True)
+    for at in range(0, 12, 3):
+        journal.append([(f"r{number}", 0, at, [at, at + 1, at + 2])])
+"""
+
+
+def test_what_was_admitted_survives_a_kill(tmp_path: Path) -> None:
+    rng = random.Random(1)
+    for _ in range(12):
+        for path in tmp_path.glob("m.journal*"):
+            path.unlink()
+        child = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE)
+        assert child.stdout
+        child.stdout.readline()
+        time.sleep(rng.uniform(0, 0.1))
+        os.kill(child.pid, signal.SIGKILL)
+        said = [0, *map(int, child.stdout.read().split())]
+        child.wait()
+        child.stdout.close()
+        journal = opened(tmp_path)
+        entries = journal.open_requests()
+        assert [entry.submit.prompt for entry in entries][: max(said) + 1] == [
+            [n] for n in range(max(said) + 1)
+        ]
+        for entry in entries:
+            tokens = entry.tokens[0] if entry.tokens else []
+            assert tokens == list(range(len(tokens)))
+        journal.close()
+    assert (
+        json.loads((tmp_path / "log").read_text().splitlines()[0] if (tmp_path / "log").read_text() else "{}")
+        == {}
+    )
