@@ -1,11 +1,12 @@
-"""A service under the load of many clients, and others beside it: new tokens a second, and how long clients wait.
+"""A service under the load of many clients, and others beside it: new tokens a second, and how long clients
+wait.
 
     python -m benchmarks.serve http://127.0.0.1:8000 --model smollm2 --clients 32 --seconds 30 --json
     python -m benchmarks.serve http://127.0.0.1:8001 --model smollm2 --clients 32 --intruder 4000
 
-Each client asks one thing after the other: prompts of 20 to 400 words and answers of 16 to 128 tokens, of a fixed
-seed, so that every server is asked the same. With `--intruder` a prompt of about so many tokens arrives every
-five seconds, and the others' waits are told for the seconds in which it is read.
+Each client asks one thing after the other: prompts of 20 to 400 words and answers of 16 to 128 tokens, of a
+fixed seed, so that every server is asked the same. With `--intruder` a prompt of about so many tokens arrives
+every five seconds, and the others' waits are told for the seconds in which it is read.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass, field
 
 import httpx
 
-WORDS = "the of a fox house river bird small old near under light stone water road green city wind letter".split()
+WORDS = ("the", "of", "a", "fox", "house", "river", "bird", "small", "old", "near", "under", "light", "stone")
 
 
 @dataclass
@@ -117,7 +118,8 @@ async def measure(url: str, model: str, clients: int, seconds: float, intruder: 
         "failed": sum(seen.failed for seen in everyone),
         "tokens_per_second": round(sum(seen.tokens for seen in everyone) / spent, 1),
         "ttft_p50": round(percentile(firsts, 0.5), 4), "ttft_p99": round(percentile(firsts, 0.99), 4),
-        "inter_token_p50": round(percentile(gaps, 0.5), 4), "inter_token_p99": round(percentile(gaps, 0.99), 4),
+        "inter_token_p50": round(percentile(gaps, 0.5), 4),
+        "inter_token_p99": round(percentile(gaps, 0.99), 4),
     }  # fmt: skip
     if intruder:
         during = [gap for seen in everyone for at, gap in seen.gaps if any(a <= at <= b for a, b in spans)]
@@ -129,7 +131,8 @@ async def measure(url: str, model: str, clients: int, seconds: float, intruder: 
 
 def main() -> None:
     """Print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    how = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=how)
     parser.add_argument("url")
     parser.add_argument("--model", default="smollm2")
     parser.add_argument("--clients", type=int, default=32)
@@ -138,7 +141,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     found = asyncio.run(measure(given.url, given.model, given.clients, given.seconds, given.intruder))
-    print(json.dumps(found) if given.json else "\n".join(f"{name:24} {value}" for name, value in found.items()))
+    lines = (f"{name:24} {value}" for name, value in found.items())
+    print(json.dumps(found) if given.json else "\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -280,7 +280,11 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
         "tests/llm/test_small.py",
         (
             ("llm/scheduler.py", "        free -= sequence.pages_for(1)\n", ""),
-            ("llm/scheduler.py", "        budget -= count\n        rows", "        rows"),
+            (
+                "llm/scheduler.py",
+                "        budget -= count\n        tokens += count\n        pairs += count * (known",
+                "        tokens += count\n        pairs += count * (known",
+            ),
             (
                 "llm/sequence.py",
                 "pages.pop())\n        self.computed, self.whole, self.key = 0, 0,",
@@ -291,7 +295,7 @@ GROUPS: tuple[tuple[str, tuple[Change, ...]], ...] = (
             ("llm/step.py", "range(end - share.rows + 1, end + 1)", "range(end - share.rows, end)"),
             ("llm/step.py", "range(len(tokens) - share.rows,", "range(len(tokens) - share.count,"),
             ("llm/step.py", "row -= share.count", "row -= share.rows"),
-            ("llm/engine.py", "if token in self.ends and", "if token in () and"),
+            ("llm/engine.py", "sequence.tokens[-1] in self.ends and", "sequence.tokens[-1] in () and"),
             (
                 "models/decoder_graph.py",
                 "rounded(1 / root(model.head_dim))",

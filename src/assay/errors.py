@@ -8,6 +8,8 @@
     ├── RequestError         a request that can't be served as asked (out of range, a context too long)
     │   └── DeadlineExceeded   one that wasn't done in the time that it gave
     ├── HardwareFault        memory, a device or the way to one gave out
+    │   └── StoreError         a journal's store can't be reached, or has no room
+    ├── ProtocolError        processes of a service don't understand each other
     ├── SchedulingDeadlock   a cycle, or a wait that can't end
     ├── PrecisionOverflow    a value left its dtype's range
     └── KernelBuildError     a kernel didn't compile
@@ -164,6 +166,14 @@ class DeadlineExceeded(RequestError):
 
 class HardwareFault(AssayError):
     """Memory, a device or the way to one gave out."""
+
+
+class StoreError(HardwareFault):
+    """A journal's store can't be reached, or has no room."""
+
+
+class ProtocolError(AssayError):
+    """Bytes that are no messages of ours: the connection that they came by is of no use any more."""
 
 
 class SchedulingDeadlock(AssayError):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -51,8 +54,8 @@ def test_an_answer_is_the_librarys(client: openai.OpenAI, lm: LanguageModel) -> 
     ):
         got = client.chat.completions.create(
             model="smollm2", messages=COLOUR, max_tokens=24, n=2, logprobs=True, top_logprobs=2, **options
-        )  # type: ignore[call-overload]
-        bias = {int(k): v for k, v in options.get("logit_bias", {}).items()}  # type: ignore[union-attr]
+        )
+        bias = {int(k): v for k, v in options.get("logit_bias", {}).items()}
         want = lm.chat(COLOUR, max_tokens=24, n=2, top_logprobs=2, **{**options, "logit_bias": bias})
         assert [each.message.content for each in got.choices] == [each.text for each in want.choices]
         assert [each.finish_reason for each in got.choices] == [each.finish_reason for each in want.choices]
@@ -64,7 +67,7 @@ def test_an_answer_is_the_librarys(client: openai.OpenAI, lm: LanguageModel) -> 
 
 def test_a_stream_has_the_same_text(client: openai.OpenAI) -> None:
     asked = {"model": "smollm2", "messages": COLOUR, "max_tokens": 20, "seed": 3, "n": 2}
-    whole = client.chat.completions.create(**asked)  # type: ignore[call-overload]
+    whole = client.chat.completions.create(**asked)
     texts, usage = ["", ""], None
     for chunk in client.chat.completions.create(**asked, stream=True, stream_options={"include_usage": True}):
         for choice in chunk.choices:
@@ -140,13 +143,13 @@ def test_tools_are_called_and_their_answers_read(client: openai.OpenAI) -> None:
             "tool_choice": choice,
             "temperature": 0,
         }
-        got = client.chat.completions.create(**asked, max_tokens=80)  # type: ignore[call-overload]
+        got = client.chat.completions.create(**asked, max_tokens=80)
         call = got.choices[0].message.tool_calls[0]
         assert got.choices[0].finish_reason == "tool_calls" and call.function.name == "get_weather"
         assert "city" in json.loads(call.function.arguments)
         streamed = [
             choice.delta.tool_calls[0].function
-            for chunk in client.chat.completions.create(**asked, max_tokens=80, stream=True)  # type: ignore[call-overload]
+            for chunk in client.chat.completions.create(**asked, max_tokens=80, stream=True)
             for choice in chunk.choices
             if choice.delta.tool_calls
         ]
@@ -173,7 +176,7 @@ def test_responses(client: openai.OpenAI) -> None:
     )
     answered = {"role": "assistant", "content": first.output_text}
     said = [*COLOUR, answered, {"role": "user", "content": "Another?"}]
-    chat = client.chat.completions.create(model="smollm2", max_tokens=4, temperature=0, messages=said)  # type: ignore
+    chat = client.chat.completions.create(model="smollm2", max_tokens=4, temperature=0, messages=said)
     assert second.output_text == chat.choices[0].message.content
     events = list(
         client.responses.create(
@@ -207,7 +210,7 @@ def test_responses_in_the_background(client: openai.OpenAI) -> None:
 def test_embeddings_are_the_librarys(client: openai.OpenAI) -> None:
     texts = ["a cat", "a dog that barks", "an engine"]
     model = assay.load("minilm", threads=2)
-    want = model.embed(texts)  # type: ignore[union-attr]
+    want = model.embed(texts)
     got = client.embeddings.create(model="minilm", input=texts)
     np.testing.assert_array_equal(np.array([each.embedding for each in got.data], np.float32), want)
     plain = client.embeddings.create(model="minilm", input=texts, encoding_format="float")
@@ -223,15 +226,23 @@ def test_models_and_routes(client: openai.OpenAI) -> None:
     assert got.choices[0].text
 
 
+def test_the_readmes_example(service: Service) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    (code,) = re.findall(r"```python\n(from openai.*?)```", readme, re.DOTALL)
+    code = code.replace("http://127.0.0.1:8000", service.url)
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout
+
+
 def test_langchain(service: Service) -> None:
     from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 
     chat = ChatOpenAI(
         base_url=f"{service.url}/v1", api_key="none", model="smollm2", temperature=0, max_tokens=8
-    )  # type: ignore[call-arg,arg-type]
+    )
     text = chat.invoke("Name a colour.").content
     assert text == "".join(str(chunk.content) for chunk in chat.stream("Name a colour."))
     vectors = OpenAIEmbeddings(
         base_url=f"{service.url}/v1", api_key="none", model="minilm", check_embedding_ctx_length=False
-    )  # type: ignore[call-arg,arg-type]
+    )
     assert len(vectors.embed_query("a cat")) == 384

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.errors import ProtocolError
 from assay.llm.request import Sampling
-from assay.serving.frames import HEAD, MOST, Frames, ProtocolError, packed
+from assay.serving.frames import HEAD, MOST, Frames, packed
 from assay.serving.messages import Cancel, Hello, Message, Ping, Submit, ToEngine
 
 DECODER = msgspec.msgpack.Decoder(ToEngine)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,67 @@ from assay.llm.request import Sampling
 from assay.serving.journal import Journal, open_journal, whole
 from assay.serving.log import Log
 from assay.serving.messages import Submit
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
+    """Starts a Redis at a socket in the folder, and again."""
+    program = shutil.which("redis-server")
+    if program is None:
+        pytest.skip("external: no redis-server here")
+    running: list[subprocess.Popen[bytes]] = []
+
+    def start() -> subprocess.Popen[bytes]:
+        flags = (
+            "--port",
+            "0",
+            "--unixsocket",
+            str(tmp_path / "r.sock"),
+            "--dir",
+            str(tmp_path),
+            "--save",
+            "",
+        )
+        running.append(subprocess.Popen([program, *flags], stdout=subprocess.DEVNULL))
+        while not (tmp_path / "r.sock").exists():
+            time.sleep(0.01)
+        return running[-1]
+
+    yield start
+    for each in running:
+        each.kill()
+        each.wait()
+
+
+@pytest.mark.external
+def test_a_redis_keeps_the_same_and_may_be_lost(
+    tmp_path: Path, redis: Callable[[], subprocess.Popen[bytes]]
+) -> None:
+    server, url = redis(), f"unix://{tmp_path / 'r.sock'}"
+    journal = open_journal(url, "m", "d", 1, Log("test", tmp_path / "log"))
+    journal.admit(submit(), 12.5)
+    journal.append([("a", 0, 0, [7, 8]), ("a", 1, 0, [5]), ("a", 0, 2, [9])])
+    entry = journal.find("a")
+    assert entry and entry.submit == submit() and entry.tokens == [[7, 8, 9], [5]]
+    assert [each.submit.id for each in journal.open_requests()] == ["a"]
+    journal.mark("a", "done")
+    assert journal.open_requests() == []
+    other = open_journal(url, "m", "another", 1, Log("test", tmp_path / "log"))
+    assert other.find("a") is None
+    other.close()
+    server.kill()
+    server.wait()
+    (tmp_path / "r.sock").unlink(missing_ok=True)
+    journal.admit(submit("b"), 1.0)
+    assert journal.trouble and journal.find("b") is None
+    redis()
+    end = time.monotonic() + 20
+    while journal.trouble:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    journal.admit(submit("b"), 1.0)
+    assert journal.returned() and journal.find("b")
+    journal.close()
 
 
 def opened(folder: Path, digest: str = "d") -> Journal:

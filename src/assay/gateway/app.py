@@ -14,9 +14,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from assay import metrics
-from assay.gateway.backend import Engine, Gone, Mailbox
+from assay.gateway.backend import Engine, Mailbox
 from assay.gateway.door import Door, read
-from assay.gateway.errors import Refusal
+from assay.gateway.errors import Gone, Refusal
 from assay.gateway.responses import ResponseRoutes
 from assay.gateway.resume import ResumeRoutes
 from assay.gateway.schema.answers import (

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from assay import metrics
 from assay.gateway.config import GatewayConfig, ModelConfig
-from assay.gateway.errors import Refusal
+from assay.gateway.errors import Gone, Refusal
 from assay.serving.link import Link
 from assay.serving.log import Log
 from assay.serving.messages import (
@@ -48,10 +48,6 @@ SLOWEST = 20.0
 """Seconds that a text may take."""
 MOST_UNREAD = 4096
 """Events that nobody reads: a slower client is let go, it can come back to its stream."""
-
-
-class Gone(Exception):
-    """The client's connection is closed."""
 
 
 class Mailbox:

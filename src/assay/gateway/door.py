@@ -15,10 +15,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from assay import metrics
 from assay.errors import FormatError
-from assay.gateway.backend import Backend, Gone
+from assay.gateway.backend import Backend
 from assay.gateway.breaker import Breaker
 from assay.gateway.config import GatewayConfig, Limits
-from assay.gateway.errors import Refusal
+from assay.gateway.errors import Gone, Refusal
 from assay.serving.log import Log
 
 OPEN = ("/health", "/ready")

@@ -79,6 +79,10 @@ class Refusal(Exception):
         return msgspec.json.encode(ErrorAnswer(self.body))
 
 
+class Gone(Exception):
+    """The client's connection is closed."""
+
+
 def _told(rule: str, want: str, got: str, hint: str) -> str:
     parts = [rule, *[f"wanted {want}"] * bool(want), *[f"got {got}"] * bool(got), *[hint] * bool(hint)]
     return "; ".join(parts)

@@ -139,7 +139,7 @@ class Renderer:
         return self._head + b',"choices":[],"progress":{"done":%d,"total":%d}}\n\n' % (done, total)
 
     def number(self, before: int | None = None) -> bytes:
-        """The id of an event: what is told after it. `before` is the number of an answer whose piece isn't."""
+        """The id of an event: what is told after it, but for the piece of the answer `before`."""
         ats = [max(state.at, told) for state, told in zip(self.states, self.told, strict=True)]
         if before is not None:
             ats[before] = self.told[before]

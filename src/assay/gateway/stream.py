@@ -10,8 +10,8 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from assay import metrics
-from assay.gateway.backend import Call, Event, Gone, Mailbox
-from assay.gateway.errors import Refusal
+from assay.gateway.backend import Call, Event, Mailbox
+from assay.gateway.errors import Gone, Refusal
 from assay.gateway.render import Renderer
 from assay.serving.messages import Known, Piece, Progress, Started
 

@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from assay.errors import AssayError
+from assay.errors import AssayError, ProtocolError
 from assay.serving.messages import Message
 
 MOST = 64 << 20
@@ -14,10 +14,6 @@ MOST = 64 << 20
 HEAD = 4
 M = TypeVar("M", bound=Message)
 _encoder = msgspec.msgpack.Encoder()
-
-
-class ProtocolError(AssayError):
-    """Bytes that are no messages of ours. The connection that they came by is of no use any more."""
 
 
 def packed(message: Message) -> bytes:

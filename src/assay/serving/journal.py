@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from assay.errors import AssayError
+from assay.errors import StoreError
 from assay.serving.log import Log
 from assay.serving.messages import Submit
 
@@ -67,10 +67,6 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Let go."""
-
-
-class StoreError(AssayError):
-    """A store that can't be reached, or has no room."""
 
 
 class Journal:
@@ -127,6 +123,8 @@ class Journal:
 
     def open_requests(self) -> list[Entry]:
         """What was under way, for an engine that begins."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._oldest, PATIENCE)
         return self._on_store(lambda store: store.open_requests(), [])
 
     def close(self) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from assay.serving.journal import Drawn, Entry, StoreError, whole
+from assay.errors import StoreError
+from assay.serving.journal import Drawn, Entry, whole
 from assay.serving.log import Log
 from assay.serving.messages import Submit
 

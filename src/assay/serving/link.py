@@ -9,7 +9,8 @@ from typing import Generic, TypeVar, cast
 
 import msgspec
 
-from assay.serving.frames import Frames, ProtocolError, packed
+from assay.errors import ProtocolError
+from assay.serving.frames import Frames, packed
 from assay.serving.log import Log
 from assay.serving.messages import VERSION, Hello, Message
 

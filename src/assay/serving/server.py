@@ -11,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from assay.errors import HardwareFault
-from assay.serving.frames import Frames, ProtocolError, packed
+from assay.errors import HardwareFault, ProtocolError
+from assay.serving.frames import Frames, packed
 from assay.serving.messages import VERSION, Failed, Hello, Message, Ping, Pong
 
 MOST_WAITING = 32 << 20

@@ -125,6 +125,8 @@ class TextEngine:
         if now - self._since > 10:
             self._rate = max(0.1, self._counted / (now - self._since))
             self._counted, self._since = 0, now
+        if journal.returned():
+            self._keep_again()
         ready = not self.draining
         return Beat(
             engine.steps,
@@ -135,6 +137,15 @@ class TextEngine:
             ready,
             journal.trouble,
         )
+
+    def _keep_again(self) -> None:
+        """The journal was away: it is told of all that is under way."""
+        for live in self.live.values():
+            self.journal.admit(live.submit, live.created)
+            found = [(live.id, number, 0, answer.tokens()) for number, answer in enumerate(live.answers)]
+            self.journal.append([each for each in found if each[3]])
+            if live.done:
+                self.journal.mark(live.id, live.ended)
 
     def _submit(self, ear: Ear, submit: Submit) -> None:
         peer, key = ear
