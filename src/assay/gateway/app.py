@@ -11,12 +11,13 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Route, WebSocketRoute
 
 from assay import metrics
 from assay.gateway.backend import Engine, Mailbox
 from assay.gateway.door import Door, read
 from assay.gateway.errors import Gone, Refusal
+from assay.gateway.openapi import document
 from assay.gateway.responses import ResponseRoutes
 from assay.gateway.resume import ResumeRoutes
 from assay.gateway.schema.answers import (
@@ -30,6 +31,7 @@ from assay.gateway.schema.answers import (
 )
 from assay.gateway.schema.body import decoded
 from assay.gateway.schema.others import DetokenizeRequest, EmbeddingRequest, TokenizeRequest, inputs
+from assay.gateway.sockets import SocketRoutes
 from assay.gateway.text import TextRoutes, context, new_id
 from assay.serving.messages import Decode, Embed, Encode, Text, Tokens, Vectors
 
@@ -51,6 +53,10 @@ class Routes:
         found = {"ready": ready, "draining": self.door.draining, "engines": engines,
                  "tokenizers": self.backend.tokenizers.ready}  # fmt: skip
         return _json(found, 200 if ready else 503)
+
+    async def openapi(self, request: Request) -> Response:
+        """What can be asked, for programs."""
+        return Response(document(self.door.keys.wanted), media_type="application/json")
 
     async def metrics(self, request: Request) -> Response:
         """Prometheus's text format."""
@@ -140,10 +146,14 @@ def application(door: Door) -> Starlette:
     """The application behind the door."""
     routes, text, resume = Routes(door), TextRoutes(door), ResumeRoutes(door)
     responses = ResponseRoutes(door, text)
+    sockets = SocketRoutes(door, text)
     made = Starlette(
         routes=[
             Route("/health", routes.health, methods=["GET"]),
             Route("/ready", routes.ready, methods=["GET"]),
+            Route("/openapi.json", routes.openapi, methods=["GET"]),
+            WebSocketRoute("/v1/session", sockets.session),
+            WebSocketRoute("/logs", sockets.logs),
             Route("/metrics", routes.metrics, methods=["GET"]),
             Route("/v1/models", routes.models, methods=["GET"]),
             Route("/v1/models/{name:path}", routes.model, methods=["GET"]),

@@ -34,6 +34,11 @@ class Keys:
         self._digests: list[tuple[bytes, str]] = []
         self.reload()
 
+    @property
+    def wanted(self) -> bool:
+        """Whether requests need one."""
+        return self._path is not None
+
     def reload(self) -> None:
         """Read the file again. Raises FormatError; the keys stay as they are then."""
         if self._path is None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
+from typing import Literal
 
 import msgspec
 from starlette.requests import Request
@@ -26,9 +27,7 @@ from assay.llm.request import SEEDS, Sampling
 from assay.serving.messages import Encode, Grammar, Render, Submit, Tokens
 
 ANY_OBJECT = '{"type":"object"}'
-NAMES = {
-    "top_logprobs": "top_logprobs", "json_schema": "response_format", "max_tokens": "max_tokens",
-}  # fmt: skip
+NAMES = {"json_schema": "response_format"}
 """What the protocol calls fields of `Sampling`."""
 
 
@@ -45,61 +44,55 @@ class TextRoutes:
 
     async def chat(self, request: Request) -> Response:
         """Continue a conversation."""
-        arrived = time.monotonic()
         body = decoded(await read(request, self.limits), ChatRequest, self.limits.depth)
-        engine = self.backend.engine(body.model, "text", body.user)
-        asked = self.chat_sampling(body)
-        await self.held(engine, asked, body, "response_format")
-        messages, given = plain(body.messages), tools.told(body)
-        prompt = await self.rendered(engine, messages, given)
-        options = body.stream_options
-        if options and not body.stream:
-            raise Refusal(400, "stream_options: only with stream", param="stream_options")
-        about = About(
-            "chat",
-            body.model,
-            int(time.time()),
-            fingerprint(engine),
-            [len(prompt)],
-            asked.n,
-            usage=bool(options and options.include_usage),
-            progress=bool(options and options.include_progress),
-            logprobs=bool(body.logprobs),
-            tools=tools.asked(body),
-        )
-        renderer = ChatRenderer(new_id("chatcmpl-"), about)
-        return await self._answer(
-            request, bool(body.stream), self.asked(body, engine, [prompt], asked, renderer, arrived)
-        )
+        return await self._answer(request, bool(body.stream), await self.chat_answering(body))
 
     async def complete(self, request: Request) -> Response:
         """Continue texts."""
-        arrived = time.monotonic()
         body = decoded(await read(request, self.limits), CompletionRequest, self.limits.depth)
+        return await self._answer(request, bool(body.stream), await self.complete_answering(body))
+
+    async def chat_answering(self, body: ChatRequest) -> Answering:
+        """A conversation, asked. Raises Refusal."""
+        arrived = time.monotonic()
+        engine = self.backend.engine(body.model, "text", body.user)
+        asked = self.chat_sampling(body)
+        await self.held(engine, asked, body, "response_format")
+        prompt = await self.rendered(engine, plain(body.messages), tools.told(body))
+        about = self._about("chat", body, engine, [prompt], asked.n)
+        about.logprobs, about.tools = bool(body.logprobs), tools.asked(body)
+        renderer = ChatRenderer(new_id("chatcmpl-"), about)
+        return self.asked(body, engine, [prompt], asked, renderer, arrived)
+
+    async def complete_answering(self, body: CompletionRequest) -> Answering:
+        """Texts, asked. Raises Refusal."""
+        arrived = time.monotonic()
         engine = self.backend.engine(body.model, "text", body.user)
         asked = sampling(body, NAMES, max_tokens=body.max_tokens, top_logprobs=body.logprobs)
         await self.held(engine, asked, body, "")
         prompts = []
         for each in inputs(body.prompt, "prompt", 64):
             prompts.append(await self.encoded(engine, each, "prompt") if isinstance(each, str) else each)
+        about = self._about("completion", body, engine, prompts, asked.n)
+        about.logprobs = body.logprobs is not None
+        renderer = CompletionRenderer(new_id("cmpl-"), about)
+        return self.asked(body, engine, prompts, asked, renderer, arrived)
+
+    def _about(
+        self,
+        kind: Literal["chat", "completion"],
+        body: ChatRequest | CompletionRequest,
+        engine: Engine,
+        prompts: list[list[int]],
+        n: int,
+    ) -> About:
         options = body.stream_options
         if options and not body.stream:
             raise Refusal(400, "stream_options: only with stream", param="stream_options")
-        about = About(
-            "completion",
-            body.model,
-            int(time.time()),
-            fingerprint(engine),
-            [*map(len, prompts)],
-            asked.n,
-            usage=bool(options and options.include_usage),
-            progress=bool(options and options.include_progress),
-            logprobs=body.logprobs is not None,
-        )
-        renderer = CompletionRenderer(new_id("cmpl-"), about)
-        return await self._answer(
-            request, bool(body.stream), self.asked(body, engine, prompts, asked, renderer, arrived)
-        )
+        about = About(kind, body.model, int(time.time()), fingerprint(engine), [*map(len, prompts)], n)
+        about.usage = bool(options and options.include_usage)
+        about.progress = bool(options and options.include_progress)
+        return about
 
     def chat_sampling(self, body: ChatRequest) -> Sampling:
         """How tokens of a conversation's answer are chosen. Raises Refusal."""

@@ -144,6 +144,7 @@ class Engine:
         news = f" and {wanted} new ones" if wanted else " and at least one new one"
         tokens = token_ids(prompt, "prompt", self.vocabulary, most, wanted or 1, news)
         limit = wanted or most - len(tokens)
+        before = [token_ids(each, "drawn", self.vocabulary, limit) if each else [] for each in drawn]
         with self._books():
             sequence = self._sequence(tokens, sampling, limit)
             for choice in range(1, sampling.n):
@@ -159,14 +160,13 @@ class Engine:
                     each.due = due(now, priority, len(tokens))
             self._timed |= timeout is not None
             insort(self._waiting, sequence, key=due_at)
-            for each, known in zip(sequence.choices, drawn, strict=False):
+            for each, known in zip(sequence.choices, before, strict=False):
                 self._go_on(each, known)
         return sequence
 
     def _go_on(self, sequence: Sequence, drawn: Items[int]) -> None:
         """A sequence has these tokens already; it may be at its end."""
-        tokens = token_ids(drawn, "drawn", self.vocabulary, sequence.limit) if drawn else []
-        for token in tokens:
+        for token in drawn:
             sequence.append(token, float("nan"))
         sequence.computed = 0
         self._close(sequence)

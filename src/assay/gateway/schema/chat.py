@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from assay.gateway.schema.body import Body, SamplingBody, StreamOptions
 
-Json = dict[str, object]
+Json = dict[str, Annotated[object, Meta(extra_json_schema={"description": "any value"})]]
 
 
 class TextPart(Body):
