@@ -13,9 +13,9 @@ from assay import errors
 NAMES = {
     "check", "load", "Progress", "LanguageModel", "Completion", "__version__",
     "DataLoader", "Model", "Report", "TensorSpec", "Sampling", "Stream", "Timings", "Usage",
-    "AssayError", "ContractError", "EmbeddingModel", "FormatError", "HardwareFault", "KernelBuildError",
-    "ModelNotFoundError", "PrecisionOverflow", "RequestError", "SchedulingDeadlock",
-    "Violation",
+    "AssayError", "ContractError", "DeadlineExceeded", "EmbeddingModel", "FormatError", "HardwareFault",
+    "KernelBuildError", "ModelNotFoundError", "PrecisionOverflow", "ProtocolError", "RequestError",
+    "SchedulingDeadlock", "StoreError", "Violation",
 }  # fmt: skip
 
 

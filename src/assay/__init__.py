@@ -13,13 +13,16 @@ from importlib import import_module
 from assay.errors import (
     AssayError,
     ContractError,
+    DeadlineExceeded,
     FormatError,
     HardwareFault,
     KernelBuildError,
     ModelNotFoundError,
     PrecisionOverflow,
+    ProtocolError,
     RequestError,
     SchedulingDeadlock,
+    StoreError,
     Violation,
 )
 from assay.load import Progress, load
@@ -36,10 +39,11 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "AssayError", "Completion", "ContractError", "DataLoader", "EmbeddingModel", "FormatError",
-    "HardwareFault", "KernelBuildError", "LanguageModel", "Model", "ModelNotFoundError",
-    "PrecisionOverflow", "Progress", "Report", "RequestError", "Sampling", "SchedulingDeadlock", "Stream",
-    "TensorSpec", "Timings", "Usage", "Violation", "__version__", "check", "load",
+    "AssayError", "Completion", "ContractError", "DataLoader", "DeadlineExceeded", "EmbeddingModel",
+    "FormatError", "HardwareFault", "KernelBuildError", "LanguageModel", "Model", "ModelNotFoundError",
+    "PrecisionOverflow", "Progress", "ProtocolError", "Report", "RequestError", "Sampling",
+    "SchedulingDeadlock", "StoreError", "Stream", "TensorSpec", "Timings", "Usage", "Violation",
+    "__version__", "check", "load",
 ]  # fmt: skip
 
 _LATE = {

@@ -18,7 +18,9 @@ REQUESTS = (
 )
 
 
-def answers(engine: Engine, prompt: list[int], sampling: Sampling, drawn: list[list[int]]) -> object:
+def answers(
+    engine: Engine, prompt: list[int], sampling: Sampling, drawn: list[list[int]]
+) -> list[tuple[list[int], str]]:
     first = engine.add(prompt, sampling, drawn)
     while engine.busy:
         engine.step()
@@ -33,7 +35,7 @@ def test_the_rest_is_the_same(load, number: int) -> None:
     whole = answers(engine, prompt, sampling, [])
     for first in (0, 1, 5, 15, 16, 23, 24, 40):
         for other in (0, 3, 16):
-            drawn = [tokens[: other if n == 1 else first] for n, (tokens, _) in enumerate(whole)]  # type: ignore
+            drawn = [tokens[: other if n == 1 else first] for n, (tokens, _) in enumerate(whole)]
             assert answers(engine, prompt, sampling, drawn) == whole, (first, other)
 
 

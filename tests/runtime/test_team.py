@@ -63,8 +63,8 @@ def test_threads_that_part_ways_may_still_run_wherever_they_might(few: bool) -> 
         for _ in range(20):
             counting.check(team)
             time.sleep(0.005)  # they fall asleep
-        started = [each for each in threading.enumerate() if each.name.startswith("assay-")]
-        assert len(set(started) - before) == 2
+        started = {each for each in threading.enumerate() if each.name.startswith("assay-")} - before
+        assert len(started) == 2
         for thread in (threading.current_thread(), *started):
             assert thread.native_id and os.sched_getaffinity(thread.native_id) == mine
     finally:

@@ -26,8 +26,8 @@ class Spec(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all of it: a process of another one isn't this one's."""
-        return sha256(msgspec.json.encode(self)).hexdigest()
+        """SHA-256 of the command: a process of another one isn't this one's, whatever its environment."""
+        return sha256(msgspec.json.encode(self.argv)).hexdigest()
 
 
 class Record(msgspec.Struct, frozen=True):
