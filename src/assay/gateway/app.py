@@ -9,6 +9,8 @@ import msgspec
 import numpy as np
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
@@ -167,6 +169,7 @@ def application(door: Door) -> Starlette:
             Route("/tokenize", routes.tokenize, methods=["POST"]),
             Route("/detokenize", routes.detokenize, methods=["POST"]),
         ],
+        middleware=_for_browsers(door.config.origins),
         exception_handlers={
             Refusal: _refused,
             HTTPException: _named,
@@ -177,6 +180,20 @@ def application(door: Door) -> Starlette:
     )
     door.app = made
     return made
+
+
+def _for_browsers(origins: list[str]) -> list[Middleware]:
+    """Pages of these origins may ask."""
+    if not origins:
+        return []
+    cors = Middleware(
+        CORSMiddleware,
+        allow_origins=origins,
+        allow_methods=["GET", "POST"],
+        allow_headers=["*"],
+        expose_headers=["retry-after"],
+    )
+    return [cors]
 
 
 async def _refused(request: Request, error: Exception) -> Response:

@@ -39,7 +39,9 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GatewayConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`tokenizers` are sockets, the first one active. `keys` is a file of SHA-256 digests of API keys."""
+    """`tokenizers` are sockets, the first one active. `keys` is a file of SHA-256 digests of API keys. Pages
+    of `origins` may ask from a browser; "*" is any.
+    """
 
     name: str
     host: str
@@ -56,3 +58,4 @@ class GatewayConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     metrics: str | None = None
     metrics_key: str | None = None
     drain_seconds: float = 30.0
+    origins: list[str] = []

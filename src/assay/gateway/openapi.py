@@ -51,6 +51,10 @@ def document(keys: bool) -> bytes:
     refs, components = msgspec.json.schema_components(
         [*kinds, ErrorAnswer], ref_template="#/components/schemas/{name}"
     )
+    for made in components.values():
+        if made.get("additionalProperties") is False:  # of a request: what has a default may be left out
+            for each in made["properties"].values():
+                each.pop("default", None)
     schemas = dict(zip([*kinds, ErrorAnswer], refs, strict=True)) | {dict: {"type": "object"}}
     paths: dict[str, dict[str, object]] = {}
     for op in OPERATIONS:
@@ -61,7 +65,7 @@ def document(keys: bool) -> bytes:
         paths[path] = {
             "get": {"summary": path[1:], "operationId": path[1:], "responses": told, "security": []}
         }
-    made: dict[str, object] = {
+    found: dict[str, object] = {
         "openapi": "3.1.0",
         "info": {"title": "Assay", "version": "1", "description": "Language models over OpenAI's protocol."},
         "paths": paths,
@@ -71,8 +75,8 @@ def document(keys: bool) -> bytes:
         },
     }
     if keys:
-        made["security"] = [{"key": []}]
-    return msgspec.json.encode(made)
+        found["security"] = [{"key": []}]
+    return msgspec.json.encode(found)
 
 
 def _operation(op: Operation, schemas: dict[type, dict[str, object]]) -> dict[str, object]:

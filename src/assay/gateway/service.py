@@ -18,7 +18,7 @@ from assay.settings import child_environment
 
 class Service(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The flags of `assay serve`, and what only its configuration file says: `routes`, `limits`, `adapters`
-    of models, `heartbeat`.
+    of models, `heartbeat`, `origins`.
     """
 
     models: dict[str, str]
@@ -39,6 +39,7 @@ class Service(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     heartbeat: float = 15.0
     routes: dict[str, dict[str, float]] = {}
     limits: Limits = Limits()
+    origins: list[str] = []
     adapters: dict[str, dict[str, str]] = {}
 
 
@@ -112,6 +113,7 @@ def specs(service: Service, folder: Path) -> list[Spec]:
             logs=str(folder / "log"),
             metrics=str(folder / "metrics"),
             metrics_key=service.metrics_key,
+            origins=service.origins,
             drain_seconds=service.drain_seconds,
             **files(process),
         )

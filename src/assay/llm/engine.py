@@ -151,7 +151,7 @@ class Engine:
                 other = self._sequence(tokens, replace(sampling, seed=sequence.seed), limit)
                 other.draw["choice"] = choice
                 sequence.others.insert(0, other)
-            sequence.choices = (sequence, *reversed(sequence.others))
+            sequence.further = tuple(reversed(sequence.others))
             self._known.update(sequence.choices)
             now = time.monotonic()
             for each in sequence.choices:

@@ -66,8 +66,8 @@ class Sequence:
         self.top_logprobs: list[Alternatives] = []
         self.others: list[Sequence] = []
         """Further answers to the prompt, the last one first, until they begin."""
-        self.choices: tuple[Sequence, ...] = (self,)
-        """All answers to the prompt, the first one first."""
+        self.further: tuple[Sequence, ...] = ()
+        """All other answers to the prompt, of the first one."""
         self.reason = ""
         """Why it ended: "stop" at an end token, "length", "cancelled", or "error"."""
         self.error: AssayError | None = None
@@ -75,6 +75,11 @@ class Sequence:
         """What is due first goes first."""
         self.deadline: float | None = None
         """On the clock `time.monotonic`."""
+
+    @property
+    def choices(self) -> tuple[Sequence, ...]:
+        """All answers to the prompt, this one first."""
+        return self, *self.further
 
     @property
     def length(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -97,6 +98,7 @@ def main() -> int:
     except AssayError as error:
         log("can't begin", error=type(error).__name__, text=str(error))
         return 1
+    gc.freeze()  # what is loaded stays: nobody looks among it for garbage
     log("ready", model=config.model, seconds=round(time.monotonic() - began, 2), recovered=recovered)
     Worker(work, server, alive, config.drain_seconds, log).run()
     if journal:
