@@ -11,6 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -112,11 +113,13 @@ def test_a_page_streams_across_reconnects(service: Service, tmp_path: Path) -> N
         }
         for number in range(STREAMS)
     ]
-    wanted = []
-    for body in bodies:
-        undisturbed = Stream(service, "/v1/chat/completions", body)
-        undisturbed.run(300)
-        wanted.append(undisturbed.texts[0])
+    undisturbed = [Stream(service, "/v1/chat/completions", body) for body in bodies]
+    threads = [threading.Thread(target=each.run, args=(300,)) for each in undisturbed]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    wanted = [each.texts[0] for each in undisturbed]
     page = PAGE.replace("URL_", json.dumps(service.url)).replace("BODIES", json.dumps(bodies))
     came: list[object] = []
 
@@ -149,15 +152,16 @@ def test_a_page_streams_across_reconnects(service: Service, tmp_path: Path) -> N
             while not came and time.monotonic() - began < 300:
                 time.sleep(5)
                 if time.monotonic() - began < SECONDS:
-                    os.kill(service.children()["gateway-0"], signal.SIGKILL)
-                    broken += 1
+                    with suppress(ProcessLookupError):
+                        os.kill(service.children()["gateway-0"], signal.SIGKILL)
+                        broken += 1
         finally:
             os.killpg(browser.pid, signal.SIGKILL)
             browser.wait()
             server.shutdown()
     (found,) = came
     assert isinstance(found, list), found
-    assert [each["text"] for each in found] == wanted
+    assert [each["text"] for each in found] == wanted and all(wanted)
     assert broken >= 3 and all(each["opened"] > 2 for each in found)
 
 

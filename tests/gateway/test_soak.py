@@ -19,10 +19,11 @@ import numpy as np
 
 from serving.service import Service
 
-SECONDS, CLIENTS = 60.0, 8
+SECONDS, CLIENTS = 70.0, 8
 GROWTH = 3e6
-"""Bytes a minute that a process's memory may grow by, after the first third: the noise of allocators. A leak
-of one request's tokens and texts, some 20 kB, would be five times that.
+"""Bytes a minute that a process's memory may grow by after the first half, in which plans are made and the
+cache fills: the noise of allocators. A leak of one request's tokens and texts, some 20 kB, would be five times
+that.
 """
 
 
@@ -75,7 +76,7 @@ def soak(service: Service, seconds: float) -> None:
         each.join()
     assert service.children() == children, "a process was started again"
     assert set(done) <= {"left", "200", "429"} and done.count("200") > seconds / 2
-    times, *sizes = np.array(seen)[len(seen) // 3 :].T
+    times, *sizes = np.array(seen)[len(seen) // 2 :].T
     for name, size in zip(children, sizes, strict=True):
         slope = np.polyfit(times, size, 1)[0] * 60
         print(f"{name}: {size[-1] / 1e6:.1f} MB, {slope / 1e3:+.0f} kB a minute")
