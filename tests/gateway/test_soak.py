@@ -22,8 +22,8 @@ from serving.service import Service
 SECONDS, CLIENTS = 70.0, 8
 GROWTH = 3e6
 """Bytes a minute that a process's memory may grow by after the first half, in which plans are made and the
-cache fills: the noise of allocators. A leak of one request's tokens and texts, some 20 kB, would be five times
-that.
+cache fills: the noise of allocators. A leak of one request's tokens and texts, some 20 kB, would be five
+times as much.
 """
 
 
