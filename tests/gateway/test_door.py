@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import signal
 import socket
 import time
+from pathlib import Path
 
 import pytest
 
@@ -183,3 +186,31 @@ def test_metrics_count_what_was_done(service: Service) -> None:
     assert service.post(CHAT, HI | {"max_tokens": 7, "ignore_eos": True})[0] == 200
     assert value('assay_generation_tokens_total{model="smollm2"}') == before + 7
     assert value("assay_kv_blocks{") > 0
+
+
+def test_keys_and_routes_are_read_again(tmp_path: Path, smollm2_path: Path) -> None:
+    keys, config = tmp_path / "keys", tmp_path / "service.toml"
+    keys.write_text(f"{hashlib.sha256(b'old').hexdigest()} old\n")
+    lines = f'threads = 1\napi_key_file = "{keys}"\n[models]\na = "{smollm2_path}"\n'
+    config.write_text(lines)
+    made = Service(tmp_path / "run", "--config", str(config))
+    made.start()
+    try:
+        made.wait()
+        old, new = {"Authorization": "Bearer old"}, {"Authorization": "Bearer new"}
+        assert made.get("/v1/models", old)[0] == 200 and made.get("/v1/models", new)[0] == 401
+        keys.write_text(f"{hashlib.sha256(b'new').hexdigest()} new\n")
+        config.write_text(lines + "[routes.b]\na = 1\n")
+        assert made.process
+        made.process.send_signal(signal.SIGHUP)
+        end = time.monotonic() + 10
+        while made.get("/v1/models/b", new)[0] != 200:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        assert made.get("/v1/models", old)[0] == 401
+        keys.write_text("nonsense\n")
+        made.process.send_signal(signal.SIGHUP)
+        time.sleep(1)
+        assert made.get("/v1/models/b", new)[0] == 200
+    finally:
+        made.kill()

@@ -32,8 +32,8 @@ from assay.cli.command import GOOD, NO, Argument, Report, Values
 from assay.cli.model import find_weights
 from assay.cli.progress import Bars
 from assay.cli.text import table
-from assay.errors import FormatError, RequestError, within
-from assay.gateway.service import Service, specs
+from assay.errors import AssayError, FormatError, RequestError, within
+from assay.gateway.service import Service, specs, write_routes
 from assay.serving.children import Child
 from assay.serving.log import Log
 from assay.serving.supervisor import Supervisor
@@ -95,10 +95,20 @@ def run(arguments: Values) -> Report | None:
                 told.ready(service, time.monotonic() - began)
             if asked.reloading:
                 asked.reloading = False
+                _reload(arguments, folder, told)
                 supervisor.reload()
         told.say("draining", "running answers may end; again Ctrl-C kills")
         clean = supervisor.stop(service.drain_seconds + SLACK)
     return Report(None, [], GOOD if clean else NO) if not clean else None
+
+
+def _reload(arguments: Values, folder: Path, told: _Told) -> None:
+    """Read the configuration's routes again; what isn't sound is told, and nothing changes."""
+    try:
+        write_routes(_service(arguments), folder)
+        told.say("reloaded", "keys and routes")
+    except AssayError as error:
+        told.say("not reloaded", str(error))
 
 
 class _Asked:

@@ -17,7 +17,7 @@ from starlette.routing import Route, WebSocketRoute
 
 from assay import metrics
 from assay.gateway.backend import Engine, Mailbox
-from assay.gateway.door import Door, read
+from assay.gateway.door import Door, parsed
 from assay.gateway.errors import Gone, Refusal
 from assay.gateway.openapi import document
 from assay.gateway.responses import ResponseRoutes
@@ -31,7 +31,6 @@ from assay.gateway.schema.answers import (
     ModelList,
     Tokenized,
 )
-from assay.gateway.schema.body import decoded
 from assay.gateway.schema.others import DetokenizeRequest, EmbeddingRequest, TokenizeRequest, inputs
 from assay.gateway.sockets import SocketRoutes
 from assay.gateway.text import TextRoutes, context, new_id
@@ -81,7 +80,7 @@ class Routes:
 
     async def embed(self, request: Request) -> Response:
         """The vectors of texts."""
-        body = decoded(await read(request, self.limits), EmbeddingRequest, self.limits.depth)
+        body = await parsed(request, EmbeddingRequest, self.limits)
         engine = self.backend.engine(body.model, "vectors", body.user)
         texts = []
         for number, each in enumerate(inputs(body.input, "input", 2048)):
@@ -104,21 +103,12 @@ class Routes:
         while vectors is None:
             vectors = next((event for _, event in await box.next() if isinstance(event, Vectors)), None)
         call.close()
-        rows = np.frombuffer(vectors.values, "<f4").reshape(-1, vectors.width)
-        data = [
-            Embedding(
-                n,
-                base64.b64encode(row.tobytes()).decode()
-                if body.encoding_format == "base64"
-                else row.tolist(),
-            )
-            for n, row in enumerate(rows)
-        ]
-        return _json(Embeddings(data, body.model, EmbeddingUsage(vectors.tokens, vectors.tokens)))
+        data = await asyncio.to_thread(_embeddings, vectors, body)
+        return Response(data, media_type="application/json")
 
     async def tokenize(self, request: Request) -> Response:
         """A text's tokens."""
-        body = decoded(await read(request, self.limits), TokenizeRequest, self.limits.depth)
+        body = await parsed(request, TokenizeRequest, self.limits)
         engine = self._any(body.model)
         question = Encode("", engine.config.name, body.prompt, ends=body.add_special_tokens)
         answer = await self.backend.tokenizers.ask(question)
@@ -127,7 +117,7 @@ class Routes:
 
     async def detokenize(self, request: Request) -> Response:
         """The text of tokens."""
-        body = decoded(await read(request, self.limits), DetokenizeRequest, self.limits.depth)
+        body = await parsed(request, DetokenizeRequest, self.limits)
         question = Decode("", self._any(body.model).config.name, body.tokens)
         answer = await self.backend.tokenizers.ask(question)
         assert isinstance(answer, Text)
@@ -142,6 +132,15 @@ class Routes:
         if engine is None:
             return ModelCard(name, 0)
         return ModelCard(name, engine.config.created, context(engine))
+
+
+def _embeddings(vectors: Vectors, body: EmbeddingRequest) -> bytes:
+    rows, found = np.frombuffer(vectors.values, "<f4").reshape(-1, vectors.width), list[Embedding]()
+    for number, row in enumerate(rows):
+        spelled = body.encoding_format == "base64"
+        found.append(Embedding(number, base64.b64encode(row.tobytes()).decode() if spelled else row.tolist()))
+    usage = EmbeddingUsage(vectors.tokens, vectors.tokens)
+    return msgspec.json.encode(Embeddings(found, body.model, usage))
 
 
 def application(door: Door) -> Starlette:

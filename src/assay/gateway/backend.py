@@ -8,12 +8,14 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
 
 from assay import metrics
-from assay.gateway.config import GatewayConfig, ModelConfig
+from assay.errors import FormatError
+from assay.gateway.config import GatewayConfig, ModelConfig, Route
 from assay.gateway.errors import Gone, Refusal
 from assay.serving.link import Link
 from assay.serving.log import Log
@@ -289,16 +291,24 @@ class Backend:
     def __init__(self, config: GatewayConfig, hello: Hello, log: Log) -> None:
         self.engines = {model.name: Engine(model, hello, log) for model in config.models}
         self.tokenizers = Tokenizers(config.tokenizers, hello, log)
-        self._routes = {route.name: route.weights for route in config.routes}
+        self._routes_file = Path(config.routes) if config.routes else None
+        self._routes: dict[str, dict[str, float]] = {}
+        self.reload()
 
     @property
     def ready(self) -> bool:
         """Whether requests can be served."""
         return self.tokenizers.ready and all(engine.ready for engine in self.engines.values())
 
-    def route(self, weights: dict[str, dict[str, float]]) -> None:
-        """Take new routes."""
-        self._routes = weights
+    def reload(self) -> None:
+        """Read the routes again. Raises FormatError; they stay as they are then."""
+        if self._routes_file:
+            try:
+                found = msgspec.json.decode(self._routes_file.read_bytes(), type=list[Route])
+            except (OSError, msgspec.MsgspecError) as error:
+                place = str(self._routes_file)
+                raise FormatError("routes that can't be read", place=place, got=str(error)) from error
+            self._routes = {route.name: route.weights for route in found}
 
     @property
     def names(self) -> list[str]:

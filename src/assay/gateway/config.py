@@ -26,7 +26,7 @@ class Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is refused at the door. Seconds, bytes and counts."""
 
-    body: int = 8 << 20
+    body: int = 2 << 20
     depth: int = 64
     headers: int = 64
     header_bytes: int = 32 << 10
@@ -39,8 +39,9 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GatewayConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`tokenizers` are sockets, the first one active. `keys` is a file of SHA-256 digests of API keys. Pages
-    of `origins` may ask from a browser; "*" is any.
+    """`tokenizers` are sockets, the first one active. `keys` is a file of SHA-256 digests of API keys and
+    `routes` one of Routes in JSON; both are read again at SIGHUP. Pages of `origins` may ask from a browser;
+    "*" is any.
     """
 
     name: str
@@ -49,7 +50,7 @@ class GatewayConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     models: list[ModelConfig]
     tokenizers: list[str]
     alive: str
-    routes: list[Route] = []
+    routes: str | None = None
     keys: str | None = None
     limits: Limits = Limits()
     heartbeat: float = 15.0

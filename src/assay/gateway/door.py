@@ -19,8 +19,11 @@ from assay.gateway.backend import Backend
 from assay.gateway.breaker import Breaker
 from assay.gateway.config import GatewayConfig, Limits
 from assay.gateway.errors import Gone, Refusal
+from assay.gateway.schema.body import T, decoded
 from assay.serving.log import Log
 
+SHORT = 1 << 15
+"""Bytes of a body that take no millisecond to decode."""
 OPEN = ("/health", "/ready")
 """Routes that need no key, and that are answered whatever is going on."""
 
@@ -174,6 +177,14 @@ class _Answer:
         elif message["type"] == "websocket.accept":
             self.status = 101
         await self._send(message)
+
+
+async def parsed(request: Request, kind: type[T], limits: Limits) -> T:
+    """A request's body, held against its type; a long one beside the loop. Raises Refusal."""
+    data = await read(request, limits)
+    if len(data) < SHORT:
+        return decoded(data, kind, limits.depth)
+    return await asyncio.to_thread(decoded, data, kind, limits.depth)
 
 
 async def read(request: Request, limits: Limits) -> bytes:

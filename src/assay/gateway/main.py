@@ -87,6 +87,7 @@ async def _beat(config: GatewayConfig, backend: Backend, log: Log) -> None:
 def _reload(door: Door, log: Log) -> None:
     try:
         door.keys.reload()
+        door.backend.reload()
         log("reloaded")
     except AssayError as error:
         log("not reloaded", error=error.rule, place=error.place)

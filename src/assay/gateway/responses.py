@@ -10,12 +10,12 @@ from starlette.responses import Response
 
 from assay.gateway import tools
 from assay.gateway.backend import Mailbox, cancel
-from assay.gateway.door import Door, read
+from assay.gateway.door import Door, parsed
 from assay.gateway.errors import Refusal
 from assay.gateway.render import About
 from assay.gateway.response_render import FIRST, Echo, ResponseRenderer
 from assay.gateway.resume import found, resumed
-from assay.gateway.schema.body import decoded, refused
+from assay.gateway.schema.body import refused
 from assay.gateway.schema.chat import AsObject, AsSchema, ChatRequest, Message, Schema, plain
 from assay.gateway.schema.responses import (
     EasyMessage,
@@ -41,7 +41,7 @@ class ResponseRoutes:
     async def create(self, request: Request) -> Response:
         """Answer an input."""
         arrived, limits = time.monotonic(), self.door.config.limits
-        body = decoded(await read(request, limits), ResponseRequest, limits.depth)
+        body = await parsed(request, ResponseRequest, limits)
         if body.background and not body.store:
             raise Refusal(400, "background: only with store", param="background")
         engine = self.backend.engine(body.model, "text", body.user)

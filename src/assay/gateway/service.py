@@ -51,7 +51,7 @@ def specs(service: Service, folder: Path) -> list[Spec]:
         (folder / name).mkdir(mode=0o700, exist_ok=True)
     environment = child_environment("PROMETHEUS_", {"PROMETHEUS_MULTIPROC_DIR": str(folder / "metrics")})
     kinds = {name: _kind(name, path) for name, path in service.models.items()}
-    _held(service)
+    write_routes(service, folder)
     journal = (
         str(folder) if service.journal is None else None if service.journal == "none" else service.journal
     )
@@ -106,7 +106,7 @@ def specs(service: Service, folder: Path) -> list[Spec]:
             port=service.port,
             models=models,
             tokenizers=sockets,
-            routes=[Route(name, weights) for name, weights in service.routes.items()],
+            routes=str(folder / "routes.json"),
             keys=service.api_key_file,
             limits=service.limits,
             heartbeat=service.heartbeat,
@@ -119,6 +119,15 @@ def specs(service: Service, folder: Path) -> list[Spec]:
         )
         spec(process, "assay.gateway.main", gateway, f"http://{service.host}:{service.port}")
     return found
+
+
+def write_routes(service: Service, folder: Path) -> None:
+    """Where gateways read them. Raises RequestError for routes of models that there aren't."""
+    _held(service)
+    found = [Route(name, weights) for name, weights in service.routes.items()]
+    new = folder / "routes.new"
+    new.write_bytes(msgspec.json.encode(found))
+    new.replace(folder / "routes.json")
 
 
 def _held(service: Service) -> None:

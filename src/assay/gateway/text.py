@@ -16,10 +16,10 @@ from starlette.responses import Response
 
 from assay.gateway import tools
 from assay.gateway.backend import Engine, Mailbox
-from assay.gateway.door import Door, read
+from assay.gateway.door import Door, parsed
 from assay.gateway.errors import Refusal
 from assay.gateway.render import About, ChatRenderer, CompletionRenderer, Renderer
-from assay.gateway.schema.body import SamplingBody, decoded, sampling
+from assay.gateway.schema.body import SamplingBody, sampling
 from assay.gateway.schema.chat import AsObject, AsSchema, ChatRequest, plain
 from assay.gateway.schema.others import CompletionRequest, inputs
 from assay.gateway.stream import Answering, EventStream
@@ -44,12 +44,12 @@ class TextRoutes:
 
     async def chat(self, request: Request) -> Response:
         """Continue a conversation."""
-        body = decoded(await read(request, self.limits), ChatRequest, self.limits.depth)
+        body = await parsed(request, ChatRequest, self.limits)
         return await self._answer(request, bool(body.stream), await self.chat_answering(body))
 
     async def complete(self, request: Request) -> Response:
         """Continue texts."""
-        body = decoded(await read(request, self.limits), CompletionRequest, self.limits.depth)
+        body = await parsed(request, CompletionRequest, self.limits)
         return await self._answer(request, bool(body.stream), await self.complete_answering(body))
 
     async def chat_answering(self, body: ChatRequest) -> Answering:
