@@ -16,8 +16,8 @@ def page() -> str:
     lines = [
         "# Metrics",
         "",
-        "What `/metrics` has, in Prometheus's format, summed over all processes and their restarts. Histograms",
-        "have `_bucket`, `_sum` and `_count`; counters end with `_total`.",
+        "What `/metrics` has, in Prometheus's format, summed over all processes and their restarts.",
+        "Histograms have `_bucket`, `_sum` and `_count`; counters end with `_total`.",
         "",
         "| name | kind | labels | unit | |",
         "|---|---|---|---|---|",

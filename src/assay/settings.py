@@ -46,6 +46,13 @@ def child_environment(without: str, changes: Mapping[str, str]) -> dict[str, str
     return {name: value for name, value in os.environ.items() if not name.startswith(without)} | dict(changes)
 
 
+def gather_metrics(folder: Path) -> None:
+    """Let this process's metrics be read with those of others that write to the folder. To be called before
+    metrics are imported.
+    """
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
+
+
 def check() -> None:
     """Read every setting. Raises RequestError for the first that can't be read."""
     for setting in ALL:

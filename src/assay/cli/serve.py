@@ -23,6 +23,7 @@ import signal
 import time
 import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -36,7 +37,9 @@ from assay.errors import AssayError, FormatError, RequestError, within
 from assay.gateway.service import Service, specs, write_routes
 from assay.serving.children import Child
 from assay.serving.log import Log
-from assay.serving.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from assay.serving.supervisor import Supervisor
 
 SLACK = 10.0
 """Seconds beyond those for draining after which processes are killed."""
@@ -78,9 +81,11 @@ def run(arguments: Values) -> Report | None:
     service = _service(arguments)
     folder = _folder(arguments.run_dir, service.port)
     told = _Told(arguments.json)
-    supervisor = Supervisor(
-        folder, specs(service, folder), Log("supervisor", folder / "log-supervisor"), told
-    )
+    processes = specs(service, folder)
+    settings.gather_metrics(folder / "metrics")
+    from assay.serving.supervisor import Supervisor
+
+    supervisor = Supervisor(folder, processes, Log("supervisor", folder / "log-supervisor"), told)
     asked = _Asked()
     with interrupt.calls(lambda *_: asked.stop()):
         signal.signal(signal.SIGTERM, lambda *_: asked.stop())

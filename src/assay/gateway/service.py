@@ -11,8 +11,7 @@ from assay.errors import RequestError
 from assay.gateway.config import GatewayConfig, Limits, ModelConfig, Route
 from assay.llm.source import open_source
 from assay.serving.children import Spec
-from assay.serving.engine_worker import EngineConfig
-from assay.serving.tokenizer_worker import TokenizerConfig
+from assay.serving.config import EngineConfig, TokenizerConfig
 from assay.settings import child_environment
 
 

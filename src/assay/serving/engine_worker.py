@@ -16,6 +16,7 @@ from assay.llm.embedding_model import EmbeddingModel
 from assay.llm.identity import NUMERICS
 from assay.llm.language_model import LanguageModel
 from assay.load import load
+from assay.serving.config import EngineConfig
 from assay.serving.journal import Journal, open_journal
 from assay.serving.log import Log
 from assay.serving.messages import VERSION, Hello, ToEngine
@@ -23,29 +24,6 @@ from assay.serving.server import Server
 from assay.serving.text_engine import TextEngine
 from assay.serving.vector_engine import VectorEngine
 from assay.serving.worker import Worker
-
-
-class EngineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a supervisor says: `model` as `assay.load` takes it, `socket` and `alive` files, the latter
-    touched at each sign of life; `journal` a folder or a URL. The others are flags of `assay serve`.
-    """
-
-    name: str
-    model: str
-    socket: str
-    alive: str
-    threads: int
-    log: str | None = None
-    journal: str | None = None
-    queue: int = 256
-    slice_ms: float = 50.0
-    max_batch_tokens: int = 4096
-    context: int | None = None
-    cache_tokens: int | None = None
-    drain_seconds: float = 30.0
-    adapters: dict[str, str] = {}
-    quantize: str | None = None
-
 
 About = dict[str, str | int | float | bool]
 

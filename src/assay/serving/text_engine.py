@@ -151,7 +151,7 @@ class TextEngine:
         peer, key = ear
         live = self.live.get(submit.id)
         if live is None:
-            entry = self.journal.find(submit.id)
+            entry = self.journal.find(submit.id) if submit.drawn else None
             refusal = None if entry or submit.drawn else self._refusal(key)
             if refusal:
                 peer.send(refusal)

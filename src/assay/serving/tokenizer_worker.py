@@ -20,6 +20,7 @@ from assay.llm.source import open_source
 from assay.llm.template import ChatTemplate
 from assay.llm.tokenizer import Tokenizer
 from assay.llm.tool_messages import checked_tools
+from assay.serving.config import TokenizerConfig
 from assay.serving.log import Log
 from assay.serving.messages import (
     VERSION,
@@ -38,16 +39,6 @@ from assay.serving.messages import (
 from assay.serving.server import Peer, Server
 from assay.serving.text_engine import failed
 from assay.serving.worker import Worker
-
-
-class TokenizerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a supervisor says: names of models and the paths of their files or folders."""
-
-    name: str
-    models: dict[str, str]
-    socket: str
-    alive: str
-    log: str | None = None
 
 
 class Texts:
