@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from contextlib import suppress
 from itertools import pairwise
 
@@ -66,3 +67,21 @@ def test_a_request_that_is_out_of_range_is_refused() -> None:
     data[where : where + 9] = b"\xcb" + b"\xc0" * 8  # a negative double
     with pytest.raises(ProtocolError):
         Frames(DECODER).feed(bytes(data))
+
+
+@pytest.mark.parametrize("message", [Cancel("\ud800"), Ping(2**64), Cancel("x" * MOST)])
+def test_what_no_frame_can_hold_is_a_typed_error(message: Message) -> None:
+    with pytest.raises(ProtocolError):
+        packed(message)
+
+
+def test_a_claimed_length_takes_no_memory() -> None:
+    tracemalloc.start()
+    frames = Frames(DECODER)
+    assert frames.feed(MOST.to_bytes(HEAD, "big") + b"\xc6\x03\xff\xff\xff") == []
+    for body in (b"\xdd\xff\xff\xff\xff", b"\xc6\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\x91" * 10**5):
+        data = b"\x83\xa4type\xa6Submit\xa2id\xa1a\xa6prompt" + body
+        with pytest.raises(ProtocolError):
+            Frames(DECODER).feed(len(data).to_bytes(HEAD, "big") + data)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()

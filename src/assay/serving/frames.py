@@ -17,9 +17,12 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 def packed(message: Message) -> bytes:
-    """A message as a frame. Raises ProtocolError for one that is too long."""
+    """A message as a frame. Raises ProtocolError for one that is too long, or that msgpack can't hold."""
     data = bytearray(HEAD)
-    _encoder.encode_into(message, data, HEAD)
+    try:
+        _encoder.encode_into(message, data, HEAD)
+    except (ValueError, OverflowError) as error:  # half of a surrogate pair, an integer of more than 64 bits
+        raise _wrong("a message that can't be sent", "", str(error)[:200]) from None
     if len(data) - HEAD > MOST:
         raise _wrong("a frame that is too long", f"at most {MOST:,} bytes", f"{len(data) - HEAD:,}")
     data[:HEAD] = (len(data) - HEAD).to_bytes(HEAD, "big")

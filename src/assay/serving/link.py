@@ -16,6 +16,8 @@ from assay.serving.messages import VERSION, Hello, Message
 
 FIRST, LONGEST = 0.01, 0.1
 """Seconds between attempts: the first pause, and the longest."""
+MOST_WAITING = 32 << 20
+"""Bytes on their way to a worker: one that doesn't take them gets no more."""
 M = TypeVar("M", bound=Message)
 
 
@@ -37,7 +39,7 @@ class _Wire(asyncio.Protocol, Generic[M]):
             for message in self._frames.feed(data):
                 self._link.receive(self, message)
         except ProtocolError as error:
-            self._link.log("worker not understood", worker=self._link.path, rule=error.rule, got=error.got)
+            self._link.not_understood(error)
             if self.transport:
                 self.transport.abort()
 
@@ -65,13 +67,15 @@ class Link(Generic[M]):
         """Who is at the other end; None while nobody is."""
         self._on_message, self._on_change = on_message, on_change
         self._wire: _Wire[M] | None = None
+        self._told = ""
         self._task = asyncio.get_running_loop().create_task(self._keep())
 
     def send(self, message: Message) -> bool:
-        """Put a message on its way; False when nobody is there."""
-        if self.peer is None or self._wire is None or self._wire.transport is None:
+        """Put a message on its way; False when nobody is there, or nobody reads what was sent before."""
+        transport = self._wire.transport if self.peer and self._wire else None
+        if transport is None or transport.get_write_buffer_size() > MOST_WAITING:
             return False
-        self._wire.transport.write(packed(message))
+        transport.write(packed(message))
         return True
 
     async def close(self) -> None:
@@ -85,11 +89,17 @@ class Link(Generic[M]):
         if not isinstance(message, Hello):
             self._on_message(message)
         elif message.version == VERSION:
-            self._wire, self.peer = wire, message
+            self._wire, self.peer, self._told = wire, message, ""
             self._on_change(message)
         else:
             want, got = f"version {VERSION}", f"version {message.version}"
             raise ProtocolError("a worker of another version", want=want, got=got)
+
+    def not_understood(self, error: ProtocolError) -> None:
+        """What the worker said is no message, or of another version: told once, not at each attempt."""
+        if self._told != error.rule:
+            self._told = error.rule
+            self.log("worker not understood", worker=self.path, rule=error.rule, got=error.got)
 
     async def _keep(self) -> None:
         loop, pause = asyncio.get_running_loop(), FIRST
@@ -97,7 +107,6 @@ class Link(Generic[M]):
             wire = None
             try:
                 _, wire = await loop.create_unix_connection(lambda: _Wire(self), self.path)
-                pause = FIRST
                 await wire.lost
             except OSError:
                 pass
@@ -105,7 +114,7 @@ class Link(Generic[M]):
                 if wire and wire.transport:
                     wire.transport.abort()
                 if self.peer:
-                    self._wire = self.peer = None
+                    self._wire, self.peer, pause = None, None, FIRST
                     self._on_change(None)
             await asyncio.sleep(pause)
             pause = min(LONGEST, 2 * pause)

@@ -32,7 +32,9 @@ class Peer:
         """Bytes on their way."""
 
     def send(self, message: Message) -> None:
-        """Put a message on its way, behind those before it."""
+        """Put a message on its way, behind those before it; nothing where the peer is gone."""
+        if self.gone:
+            return
         data = packed(message)
         self._out.append(memoryview(data))
         self.waiting += len(data)
@@ -49,9 +51,12 @@ class Peer:
                 else:
                     self._out.popleft()
         except BlockingIOError:
-            self.gone = self.waiting > MOST_WAITING
+            self.gone = self.gone or self.waiting > MOST_WAITING
         except OSError:
             self.gone = True
+        if self.gone:
+            self._out.clear()
+            self.waiting = 0
 
 
 class Server:
@@ -72,6 +77,7 @@ class Server:
             self._listening.listen(128)
             new.replace(path)
         except OSError as error:
+            self._listening.close()
             raise HardwareFault("a socket can't be made", place=str(path), got=str(error)) from error
         self._selector.register(self._listening, selectors.EVENT_READ)
 
@@ -81,6 +87,7 @@ class Server:
         """
         found = list[tuple[Peer, Message | None]]()
         for each in self.peers:
+            timeout = 0.0 if each.gone else timeout
             wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if each.waiting else 0)
             self._selector.modify(each.socket, wanted, each)
         for key, events in self._selector.select(timeout):
@@ -147,6 +154,7 @@ class Server:
         return not isinstance(message, Ping)
 
     def _drop(self, peer: Peer) -> None:
+        peer.gone = True
         self.peers.discard(peer)
         with suppress(KeyError, ValueError):
             self._selector.unregister(peer.socket)
