@@ -14,8 +14,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from assay.errors import RequestError
 from assay.llm.request import Sampling
 from assay.serving.journal import Journal, open_journal, whole
 from assay.serving.log import Log
@@ -197,7 +199,7 @@ for number in range(10**6):
 
 def test_what_was_admitted_survives_a_kill(tmp_path: Path) -> None:
     rng = random.Random(1)
-    for _ in range(12):
+    for _ in range(20):
         for path in tmp_path.glob("m.journal*"):
             path.unlink()
         child = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE)
@@ -221,3 +223,106 @@ def test_what_was_admitted_survives_a_kill(tmp_path: Path) -> None:
         json.loads((tmp_path / "log").read_text().splitlines()[0] if (tmp_path / "log").read_text() else "{}")
         == {}
     )
+
+
+FULL = """
+import json, resource, sys, time
+from pathlib import Path
+from assay.llm.request import Sampling
+from assay.serving.journal import open_journal
+from assay.serving.log import Log
+from assay.serving.messages import Submit
+folder = Path(sys.argv[1])
+journal = open_journal(str(folder), "m", "d", 1, Log("w"))
+journal.admit(Submit("early", [1], Sampling(seed=1)), 1.0)
+_, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, most))
+for number in range(200):
+    journal.admit(Submit(f"r{number}", [7] * 3000, Sampling(seed=1)), 2.0)
+assert journal.trouble
+journal.mark("early", "done")
+end = time.monotonic() + 4  # it is tried again meanwhile
+while time.monotonic() < end:
+    assert journal.trouble
+    time.sleep(0.01)
+assert not journal.returned()
+resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+end = time.monotonic() + 20
+while journal.trouble:
+    assert time.monotonic() < end
+    time.sleep(0.01)
+assert journal.returned()
+journal.admit(Submit("late", [1], Sampling(seed=1)), 3.0)
+kept = [entry.submit.id for entry in journal.open_requests()]
+print(json.dumps([kept[-1], journal.find("early").state]))
+journal.close()
+"""
+
+
+def test_a_full_disk_stays_told_until_there_is_room(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == ["late", "done"]
+    events = [json.loads(line)["event"] for line in done.stderr.splitlines()]
+    assert events == ["journal lost", "journal back"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\xff\xff",
+        b"",
+        b"\x91" * 10**5,
+        msgspec.msgpack.encode({"type": "Submit", "id": "a", "prompt": [1], "sampling": {"top_k": -1}}),
+        msgspec.msgpack.encode({"type": "Submit", "id": "a", "prompt": [1], "sampling": {}, "later": 1}),
+    ],
+)
+def test_one_request_that_can_not_be_read_hides_no_other(tmp_path: Path, body: bytes) -> None:
+    journal = opened(tmp_path)
+    for id in "abc":
+        journal.admit(submit(id), 1.0)
+    journal.append([("c", 0, 0, [1, 2]), ("c", 0, 2, [3])])
+    journal.close()
+    file = sqlite3.connect(tmp_path / "m.journal")
+    with file:
+        file.execute("UPDATE requests SET body = ? WHERE id = 'a'", (body,))
+        file.execute("UPDATE drawn SET tokens = x'c1' WHERE id = 'c' AND at = 2")
+    file.close()
+    journal = opened(tmp_path)
+    assert journal.find("a") is None
+    found = {entry.submit.id: entry.tokens for entry in journal.open_requests()}
+    assert found == {"b": [], "c": [[1, 2]]} and not journal.trouble
+    journal.close()
+
+
+def test_another_programs_file_is_put_aside_and_the_journal_is_private(tmp_path: Path) -> None:
+    path = tmp_path / "m.journal"
+    file = sqlite3.connect(path)
+    with file:
+        file.execute("CREATE TABLE requests (x)")
+        file.execute("PRAGMA user_version = 1")
+    file.close()
+    path.chmod(0o644)
+    journal = opened(tmp_path)
+    journal.admit(submit(), 1.0)
+    assert journal.find("a") and not journal.trouble
+    for each in tmp_path.glob("m.journal*"):
+        assert each.stat().st_mode & 0o777 == 0o600
+    journal.close()
+    assert len(list(tmp_path.glob("*.bad"))) == 1
+
+
+def test_a_bad_url_is_a_typed_error_and_no_log_has_the_password(tmp_path: Path) -> None:
+    pytest.importorskip("redis")
+    with pytest.raises(RequestError) as caught:
+        open_journal("redis://:s3cret@host:port/0", "m", "d", 1, Log("test", tmp_path / "log"))
+    assert "s3cret" not in str(caught.value)
+    for url in ("redis://user:s3cret@127.0.0.1:1/0", "unix:///nowhere/r.sock?password=s3cret"):
+        start = time.monotonic()
+        journal = open_journal(url, "m", "d", 1, Log("test", tmp_path / "log"))
+        journal.admit(submit(), 1.0)
+        assert time.monotonic() - start < 1.5  # a step waits: the library alone would try for seconds
+        assert journal.trouble and "s3cret" not in journal.trouble
+        journal.close()
+    told = (tmp_path / "log").read_text()
+    assert told.count("journal lost") == 2 and "s3cret" not in told

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from operator import methodcaller
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 import msgspec
 
-from assay.errors import StoreError
+from assay.errors import AssayError, StoreError
 from assay.serving.log import Log
 from assay.serving.messages import Submit
 
@@ -82,6 +83,8 @@ class Journal:
         self._lock = threading.Lock()
         self._drawn: list[Drawn] = []
         self._marks: list[tuple[str, str]] = []
+        self._unsaid: dict[str, str] = {}
+        """States that no store took, for the next one: what ended meanwhile must not begin again."""
         self._oldest = 0.0
         """When the first of what is still to be written came; 0 where there is nothing."""
         self._changed = threading.Condition()
@@ -138,12 +141,14 @@ class Journal:
             self._safely(self._store.close)
 
     def _put(self, drawn: list[Drawn], marks: list[tuple[str, str]]) -> None:
-        if self._store:
-            with self._changed:
+        with self._changed:
+            if self._store:
                 self._drawn += drawn
                 self._marks += marks
                 self._oldest = self._oldest or time.monotonic()
                 self._changed.notify_all()
+            elif self._opened:
+                self._unsaid.update(marks)
 
     def _on_store(self, do: Callable[[Store], T], otherwise: T) -> T:
         found = otherwise
@@ -171,6 +176,9 @@ class Journal:
         assert self._opened
         self._store = self._opened()
         if self.trouble:
+            with self._changed:
+                self._marks, self._unsaid = [*self._unsaid.items(), *self._marks], {}
+                self._oldest = self._oldest or time.monotonic()
             self._log("journal back")
             self.trouble, self._returned = "", True
 
@@ -183,9 +191,9 @@ class Journal:
             if self._store is None and not self._ended:
                 with self._lock:
                     self._safely(self._connect)
-            if drawn or marks:
-                self._on_store(methodcaller("write", drawn, marks), None)
+            lost = (drawn or marks) and self._on_store(methodcaller("write", drawn, marks), False) is False
             with self._changed:
+                self._unsaid.update(marks if lost else [])
                 self._oldest = time.monotonic() if self._drawn or self._marks else 0.0
                 self._changed.notify_all()
             if self._store and time.monotonic() - tidied > AGAIN:
@@ -205,7 +213,7 @@ def open_journal(where: str | None, name: str, digest: str, numerics: int, log: 
     if where.startswith(("redis://", "rediss://", "unix://")):
         from assay.serving.journal_redis import RedisStore
 
-        return Journal(lambda: RedisStore(where, name, digest, numerics), log)
+        return Journal(lambda: RedisStore(where, name, digest, numerics, log), log)
     from assay.serving.journal_sqlite import SqliteStore
 
     return Journal(lambda: SqliteStore(Path(where) / f"{name}.journal", digest, numerics, log), log)
@@ -219,3 +227,25 @@ def whole(found: list[tuple[int, int, list[int]]]) -> list[list[int]]:
         if at <= len(made[choice]) < at + len(tokens):
             made[choice][at:] = tokens
     return made
+
+
+def entry(
+    id: str,
+    body: bytes,
+    created: float,
+    state: str,
+    deaths: int,
+    rows: Iterable[tuple[int, int, bytes]],
+    log: Log,
+) -> Entry | None:
+    """What is stored of a request, rows being (answer, tokens before, tokens); None for what isn't sound."""
+    try:
+        submit = msgspec.msgpack.decode(body, type=Submit)
+    except (ValueError, RecursionError, AssayError) as error:
+        log("journalled request unreadable", request=id, error=type(error).__name__)
+        return None
+    found = [(choice, 0, kept) for choice, kept in enumerate(submit.drawn)]
+    for choice, at, data in rows:
+        with suppress(msgspec.MsgspecError):  # without them there is a gap
+            found.append((choice, at, msgspec.msgpack.decode(data, type=list[int])))
+    return Entry(submit, created, state, whole(found), deaths)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from urllib.parse import urlsplit
 
 import msgspec
 
 from assay.errors import RequestError, StoreError
-from assay.serving.journal import KEPT, Drawn, Entry, whole
+from assay.serving.journal import KEPT, Drawn, Entry, entry
+from assay.serving.log import Log
 from assay.serving.messages import Submit
 
 SOON = 0.5
@@ -19,19 +21,25 @@ SOON = 0.5
 class RedisStore:
     """A hash for each request and one for its tokens, and a set of those that are open."""
 
-    def __init__(self, url: str, name: str, digest: str, numerics: int) -> None:
-        """Raises StoreError, or RequestError where the package isn't installed."""
+    def __init__(self, url: str, name: str, digest: str, numerics: int, log: Log) -> None:
+        """Raises StoreError, or RequestError where the package isn't installed, and for a bad URL."""
         try:
             import redis
+            from redis.backoff import NoBackoff
+            from redis.retry import Retry
         except ImportError as error:
             hint = 'pip install "assay[redis]"'
             raise RequestError("a Redis needs the package redis", place="--journal", hint=hint) from error
-        self._errors = (redis.RedisError, OSError, msgspec.MsgspecError)
-        self._url, self._prefix = url.partition("@")[2] or url, f"assay:{name}:"
+        self._errors, self._log = (redis.RedisError, OSError, ValueError), log
+        self._url, self._prefix = _shown(url), f"assay:{name}:"
         self._own = f"{digest}:{numerics}"
-        with self._failing():
-            self._redis = redis.Redis.from_url(url, socket_timeout=SOON, socket_connect_timeout=SOON)
-            self._redis.ping()
+        soon = {"socket_timeout": SOON, "socket_connect_timeout": SOON}
+        try:  # by itself the library tries again for seconds, and an engine's requests wait
+            self._redis = redis.Redis.from_url(url, **soon, retry=Retry(NoBackoff(), 0))
+        except ValueError as error:
+            want = "redis://HOST:PORT/NUMBER"
+            raise RequestError("not a Redis", place="--journal", want=want, got=self._url) from error
+        self.tidy()
 
     def admit(self, submit: Submit, created: float) -> None:
         """Keep a request; it is open."""
@@ -64,15 +72,12 @@ class RedisStore:
         """The request of that id."""
         with self._failing():
             found = self._redis.hgetall(self._key(id))
-            if found.get(b"own") != self._own.encode() or b"body" not in found:
+            fields = [found.get(name) for name in (b"body", b"created", b"state", b"deaths")]
+            if found.get(b"own") != self._own.encode() or None in fields:
                 return None
-            submit = msgspec.msgpack.decode(found[b"body"], type=Submit)
-            pieces = [(choice, 0, kept) for choice, kept in enumerate(submit.drawn)]
-            for place, data in self._redis.hgetall(self._tokens(id)).items():
-                choice, _, at = place.partition(b":")
-                pieces.append((int(choice), int(at), msgspec.msgpack.decode(data, type=list[int])))
-            state, deaths = found[b"state"].decode(), int(found[b"deaths"])
-            return Entry(submit, float(found[b"created"]), state, whole(pieces), deaths)
+            body, created, state, deaths = fields
+            rows = [(int(choice), int(at), data) for choice, at, data in self._drawn(id)]
+            return entry(id, body, float(created), state.decode(), int(deaths), rows, self._log)
 
     def open_requests(self) -> list[Entry]:
         """Requests that are open and were asked of this model, each with one death more."""
@@ -80,11 +85,11 @@ class RedisStore:
         with self._failing():
             for id in sorted(each.decode() for each in self._redis.smembers(self._open)):
                 self._redis.hincrby(self._key(id), "deaths", 1)
-                entry = self.find(id)
-                if entry is None:
+                known = self.find(id)
+                if known is None:
                     self.write([], [(id, "failed")])
                 else:
-                    found.append(entry)
+                    found.append(known)
         return sorted(found, key=lambda entry: entry.created)
 
     def expire(self, before: float) -> None:
@@ -99,6 +104,11 @@ class RedisStore:
         """Let go."""
         with self._failing():
             self._redis.close()
+
+    def _drawn(self, id: str) -> Iterator[tuple[bytes, bytes, bytes]]:
+        for place, data in self._redis.hgetall(self._tokens(id)).items():
+            choice, _, at = place.partition(b":")
+            yield choice, at, data
 
     @property
     def _open(self) -> str:
@@ -117,3 +127,9 @@ class RedisStore:
         except self._errors as error:
             got = f"{type(error).__name__}: {error}"
             raise StoreError("the journal can't be used", place=self._url, got=got) from error
+
+
+def _shown(url: str) -> str:
+    """Without passwords."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

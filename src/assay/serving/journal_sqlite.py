@@ -12,11 +12,14 @@ from pathlib import Path
 import msgspec
 
 from assay.errors import StoreError
-from assay.serving.journal import Drawn, Entry, whole
+from assay.serving.journal import Drawn, Entry, entry
 from assay.serving.log import Log
 from assay.serving.messages import Submit
 
-VERSION = 1
+KIND, VERSION = 0x41737379, 1
+"""What the file says of itself: SQLite's application_id, and the version of these tables."""
+ROOM = 1 << 16
+"""Bytes that must find room in the file for it to count as open: a full disk may take a few."""
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS requests (
     id TEXT PRIMARY KEY, created REAL NOT NULL, touched REAL NOT NULL, digest TEXT NOT NULL,
@@ -26,6 +29,7 @@ CREATE TABLE IF NOT EXISTS drawn (
     id TEXT NOT NULL, choice INTEGER NOT NULL, at INTEGER NOT NULL, tokens BLOB NOT NULL,
     PRIMARY KEY (id, choice, at)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS room (one INTEGER PRIMARY KEY, filler BLOB);
 """
 
 
@@ -69,7 +73,7 @@ class SqliteStore:
         with self._failing():
             query = "SELECT body, created, state, deaths FROM requests WHERE id = ? AND digest = ?"
             row = self._connection.execute(query, (id, self._digest)).fetchone()
-            return row and self._entry(*row)
+            return row and self._entry(id, *row)
 
     def open_requests(self) -> list[Entry]:
         """Requests that are open and were asked of this model, each with one death more."""
@@ -78,8 +82,11 @@ class SqliteStore:
             others = "UPDATE requests SET state = 'failed' WHERE state = 'open'"
             connection.execute(f"{others} AND NOT (digest = ? AND numerics = ?)", own)
             connection.execute("UPDATE requests SET deaths = deaths + 1 WHERE state = 'open'")
-            query = "SELECT body, created, state, deaths FROM requests WHERE state = 'open' ORDER BY created"
-            return [self._entry(*row) for row in connection.execute(query).fetchall()]
+            query = "SELECT id, body, created, state, deaths FROM requests WHERE state = 'open'"
+            rows = connection.execute(f"{query} ORDER BY created, id").fetchall()
+        found = {row[0]: self._entry(*row) for row in rows}
+        self.write([], [(id, "failed") for id, entry in found.items() if entry is None])
+        return [entry for entry in found.values() if entry]
 
     def expire(self, before: float) -> None:
         """Forget requests that ended before a time."""
@@ -101,13 +108,11 @@ class SqliteStore:
                 if connection:
                     connection.close()
 
-    def _entry(self, body: bytes, created: float, state: str, deaths: int) -> Entry:
-        submit = msgspec.msgpack.decode(body, type=Submit)
-        query = "SELECT choice, at, tokens FROM drawn WHERE id = ? ORDER BY choice, at"
-        rows = self._connection.execute(query, (submit.id,)).fetchall()
-        tokens = [(choice, at, msgspec.msgpack.decode(data, type=list[int])) for choice, at, data in rows]
-        given = [(choice, 0, kept) for choice, kept in enumerate(submit.drawn)]
-        return Entry(submit, created, state, whole([*given, *tokens]), deaths)
+    def _entry(self, id: str, body: bytes, created: float, state: str, deaths: int) -> Entry | None:
+        query = "SELECT choice, at, tokens FROM drawn WHERE id = ?"
+        with self._failing():
+            rows = self._connection.execute(query, (id,)).fetchall()
+        return entry(id, body, created, state, deaths, rows, self._log)
 
     def _opened(self) -> sqlite3.Connection:
         fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -117,12 +122,17 @@ class SqliteStore:
             connection.execute("PRAGMA journal_mode = WAL").fetchone()
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA wal_autocheckpoint = 0")
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            (sound,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-            if sound != "ok" or version not in (0, VERSION):
-                raise sqlite3.DatabaseError(sound if sound != "ok" else f"version {version}")
-            connection.executescript(_SCHEMA)
-            connection.execute(f"PRAGMA user_version = {VERSION}")
+            asked = ("application_id", "user_version", "quick_check(1)")
+            kind, version, sound = (connection.execute(f"PRAGMA {each}").fetchone()[0] for each in asked)
+            if sound != "ok":
+                raise sqlite3.DatabaseError(sound)
+            begun = connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+            if begun and (kind, version) != (KIND, VERSION):
+                raise sqlite3.DatabaseError(f"of kind {kind}, version {version}")
+            own = f"PRAGMA application_id = {KIND}; PRAGMA user_version = {VERSION}; {_SCHEMA}"
+            connection.executescript(f"BEGIN IMMEDIATE; {own} COMMIT")
+            with connection:
+                connection.execute("INSERT OR REPLACE INTO room VALUES (1, randomblob(?))", (ROOM,))
         except BaseException:
             connection.close()
             raise
@@ -140,6 +150,6 @@ class SqliteStore:
     def _failing(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OSError, msgspec.MsgspecError) as error:
+        except (sqlite3.Error, OSError) as error:
             got = f"{type(error).__name__}: {error}"
             raise StoreError("the journal can't be used", place=str(self._path), got=got) from error
