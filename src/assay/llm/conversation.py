@@ -48,7 +48,7 @@ def encode(
         if isinstance(value, str):
             return pattern.sub(lambda found: stand_in[found.group()], value)
         if isinstance(value, Mapping):
-            return {key: hidden(each) for key, each in value.items()}
+            return {hidden(key): hidden(each) for key, each in value.items()}
         return [hidden(each) for each in value] if isinstance(value, list | tuple) else value
 
     restored = str.maketrans({character: name for name, character in stand_in.items()})
@@ -69,5 +69,7 @@ def _texts(value: object) -> Iterator[str]:
     """All texts in what JSON can hold."""
     if isinstance(value, str):
         yield value
-    for each in value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ():
+    if isinstance(value, Mapping):
+        value = [*value, *value.values()]
+    for each in value if isinstance(value, list | tuple) else ():
         yield from _texts(each)
