@@ -55,6 +55,8 @@ class Texts:
             with open_source(path) as source:
                 tokenizer = self._tokenizers[name] = source.tokenizer()
                 self._templates[name] = None if source.model.embeds else source.template(tokenizer)
+                if tokenizer.end_ids and not source.model.embeds:
+                    _ = tokenizer.grammars  # takes longer than an answer may
 
     def handle(self, peer: Peer, message: Message) -> None:
         """Answer."""
