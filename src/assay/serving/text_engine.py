@@ -58,11 +58,17 @@ class TextEngine:
         """Take up the requests that the journal says were under way; the number of them."""
         entries = self.journal.open_requests()
         for entry in entries:
+            if entry.submit.id in self.live:
+                continue
             if entry.deaths > MOST_DEATHS:
                 self.journal.mark(entry.submit.id, "failed")
                 self.log("given up", request=entry.submit.id, deaths=entry.deaths)
             else:
-                self._admit(entry.submit, entry.created, entry.tokens)
+                try:
+                    self._admit(entry.submit, entry.created, entry.tokens)
+                except AssayError as error:  # another context than it was asked of, say
+                    self.journal.mark(entry.submit.id, "failed")
+                    self.log("not taken up", request=entry.submit.id, rule=error.rule)
         return len(entries)
 
     def handle(self, peer: Listener, message: Message) -> None:
@@ -139,13 +145,14 @@ class TextEngine:
         )
 
     def _keep_again(self) -> None:
-        """The journal was away: it is told of all that is under way."""
+        """The journal was away: it is told of all that is under way, and may know of more."""
         for live in self.live.values():
             self.journal.admit(live.submit, live.created)
             found = [(live.id, number, 0, answer.tokens()) for number, answer in enumerate(live.answers)]
             self.journal.append([each for each in found if each[3]])
             if live.done:
                 self.journal.mark(live.id, live.ended)
+        self.recover()
 
     def _submit(self, ear: Ear, submit: Submit) -> None:
         peer, key = ear
