@@ -29,7 +29,7 @@ import msgspec
 
 from assay import settings
 from assay.cli import interrupt, options, streams
-from assay.cli.command import GOOD, NO, Argument, Report, Values
+from assay.cli.command import NO, Argument, Report, Values
 from assay.cli.model import find_weights
 from assay.cli.progress import Bars
 from assay.cli.text import table
@@ -104,7 +104,7 @@ def run(arguments: Values) -> Report | None:
                 supervisor.reload()
         told.say("draining", "running answers may end; again Ctrl-C kills")
         clean = supervisor.stop(service.drain_seconds + SLACK)
-    return Report(None, [], GOOD if clean else NO) if not clean else None
+    return None if clean else Report(None, [], NO)
 
 
 def _reload(arguments: Values, folder: Path, told: _Told) -> None:

@@ -173,11 +173,6 @@ class Engine:
         """Nobody waits for this one any more."""
         self._calls.pop(call.key, None)
 
-    @property
-    def in_flight(self) -> int:
-        """Requests that somebody waits for."""
-        return len(self._calls)
-
     def expire(self) -> None:
         """Give requests up that have waited too long for an engine that is gone."""
         if self.link.peer is None and self._lost and time.monotonic() - self._lost > GONE:

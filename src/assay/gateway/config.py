@@ -35,7 +35,6 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     idle_seconds: float = 75.0
     in_flight: int = 1024
     per_key: int = 256
-    unsent: int = 4 << 20
 
 
 class GatewayConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
