@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from assay import hub
-from serving.service import Service
+from serving.service import Service, serving
 
 KEY = "sk-of-the-tests"
 
@@ -36,13 +36,8 @@ header_seconds = 1.0
 body_seconds = 1.0
 """
     )
-    made = Service(folder / "run", "--config", str(config))
-    made.start()
-    try:
-        made.wait()
+    with serving(folder / "run", "--config", str(config)) as made:
         yield made
-    finally:
-        made.kill()
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +46,5 @@ def locked(tmp_path_factory: pytest.TempPathFactory, smollm2_path: Path) -> Iter
     folder = tmp_path_factory.mktemp("locked")
     (folder / "keys").write_text(f"# keys\n{hashlib.sha256(KEY.encode()).hexdigest()} tester\n")
     flags = "--api-key-file", str(folder / "keys"), "--metrics-key", "m"
-    made = Service(folder / "run", f"smollm2={smollm2_path}", "--threads", "1", *flags)
-    made.start()
-    try:
-        made.wait()
+    with serving(folder / "run", f"smollm2={smollm2_path}", "--threads", "1", *flags) as made:
         yield made
-    finally:
-        made.kill()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gateway.conftest import KEY
-from serving.service import Service, Stream
+from serving.service import Service, Stream, serving
 
 CHAT = "/v1/chat/completions"
 HI = {"model": "smollm2", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2}
@@ -193,10 +193,7 @@ def test_keys_and_routes_are_read_again(tmp_path: Path, smollm2_path: Path) -> N
     keys.write_text(f"{hashlib.sha256(b'old').hexdigest()} old\n")
     lines = f'threads = 1\napi_key_file = "{keys}"\n[models]\na = "{smollm2_path}"\n'
     config.write_text(lines)
-    made = Service(tmp_path / "run", "--config", str(config))
-    made.start()
-    try:
-        made.wait()
+    with serving(tmp_path / "run", "--config", str(config)) as made:
         old, new = {"Authorization": "Bearer old"}, {"Authorization": "Bearer new"}
         assert made.get("/v1/models", old)[0] == 200 and made.get("/v1/models", new)[0] == 401
         keys.write_text(f"{hashlib.sha256(b'new').hexdigest()} new\n")
@@ -212,5 +209,3 @@ def test_keys_and_routes_are_read_again(tmp_path: Path, smollm2_path: Path) -> N
         made.process.send_signal(signal.SIGHUP)
         time.sleep(1)
         assert made.get("/v1/models/b", new)[0] == 200
-    finally:
-        made.kill()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from serving.service import Service, Stream
+from serving.service import Service, Stream, serving
 
 pytestmark = pytest.mark.external
 SECONDS, STREAMS = 60.0, 4
@@ -84,13 +84,8 @@ main();
 def service(tmp_path: Path, smollm2_path: Path) -> Iterator[Service]:
     config = tmp_path / "service.toml"
     config.write_text(f'threads = 2\norigins = ["*"]\n[models]\nsmollm2 = "{smollm2_path}"\n')
-    made = Service(tmp_path / "run", "--config", str(config))
-    made.start()
-    try:
-        made.wait()
+    with serving(tmp_path / "run", "--config", str(config)) as made:
         yield made
-    finally:
-        made.kill()
 
 
 def needed(program: str) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from serving.service import Service
+from serving.service import Service, serving
 
 SECONDS, CLIENTS = 70.0, 8
 GROWTH = 3e6
@@ -99,14 +99,10 @@ def test_nothing_grows(tmp_path: Path, smollm2_path: Path) -> None:
 
 
 def run(folder: Path, model: str, seconds: float) -> None:
-    service = Service(folder / "run", f"smollm2={model}", "--threads", "2", "--cache-tokens", "9000")
-    service.start()
-    try:
-        service.wait()
+    flags = (f"smollm2={model}", "--threads", "2", "--cache-tokens", "9000")
+    with serving(folder / "run", *flags) as service:
         soak(service, seconds)
         assert service.stop() == 0
-    finally:
-        service.kill()
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from assay.settings import child_environment
@@ -113,6 +114,18 @@ class Service:
                 os.kill(pid, signal.SIGKILL)
         if self.process:
             self.process.wait()
+
+
+@contextmanager
+def serving(folder: Path, *arguments: str) -> Iterator[Service]:
+    """One that is ready, and gone afterwards."""
+    made = Service(folder, *arguments)
+    made.start()
+    try:
+        made.wait()
+        yield made
+    finally:
+        made.kill()
 
 
 class Lost(Exception):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from serving.service import Service, Stream
+from serving.service import Service, Stream, serving
 
 WORDS = (
     "the",
@@ -37,13 +37,8 @@ CLIENTS = 6
 
 @pytest.fixture
 def service(tmp_path: Path, smollm2_path: Path) -> Iterator[Service]:
-    made = Service(tmp_path / "run", f"smollm2={smollm2_path}", "--threads", "2")
-    made.start()
-    try:
-        made.wait()
+    with serving(tmp_path / "run", f"smollm2={smollm2_path}", "--threads", "2") as made:
         yield made
-    finally:
-        made.kill()
 
 
 def asked(number: int) -> dict[str, object]:
