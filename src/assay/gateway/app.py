@@ -52,7 +52,7 @@ class Routes:
         engines = {name: engine.ready for name, engine in self.backend.engines.items()}
         ready = self.backend.ready and not self.door.draining
         found = {"ready": ready, "draining": self.door.draining, "engines": engines,
-                 "tokenizers": self.backend.tokenizers.ready}  # fmt: skip
+                 "tokenizers": self.backend.tokenizers.there}  # fmt: skip
         return _json(found, 200 if ready else 503)
 
     async def openapi(self, request: Request) -> Response:

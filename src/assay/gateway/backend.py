@@ -221,9 +221,9 @@ class Tokenizers:
         ]
 
     @property
-    def ready(self) -> bool:
-        """Whether one is there."""
-        return any(link.peer for link in self._links)
+    def there(self) -> int:
+        """How many are there."""
+        return sum(link.peer is not None for link in self._links)
 
     async def ask(self, question: Question) -> Tokens | Text:
         """The answer. Raises Refusal."""
@@ -293,7 +293,7 @@ class Backend:
     @property
     def ready(self) -> bool:
         """Whether requests can be served."""
-        return self.tokenizers.ready and all(engine.ready for engine in self.engines.values())
+        return self.tokenizers.there > 0 and all(engine.ready for engine in self.engines.values())
 
     def reload(self) -> None:
         """Read the routes again. Raises FormatError; they stay as they are then."""
