@@ -108,12 +108,13 @@ class Service:
         return self.process.wait(60)
 
     def kill(self) -> None:
-        """End all of it at once."""
-        for pid in [*self.children().values(), *[self.process.pid] * bool(self.process)]:
+        """End all of it at once: the supervisor first, it would start the others again."""
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+        for pid in self.children().values():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        if self.process:
-            self.process.wait()
 
 
 @contextmanager
