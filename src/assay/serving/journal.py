@@ -24,6 +24,8 @@ KEPT = 600.0
 """Seconds that a request is kept after its end."""
 AGAIN = 3.0
 """Seconds after which a store that failed is tried again."""
+GATHER = 0.05
+"""Seconds of tokens that are written together: to write takes a processor from the steps."""
 PATIENCE = 1.0
 """Seconds that a reader waits for what is still to be written."""
 Drawn = tuple[str, int, int, list[int]]
@@ -89,7 +91,7 @@ class Journal:
         """When the first of what is still to be written came; 0 where there is nothing."""
         self._changed = threading.Condition()
         """Held for a moment around each change of what is to be written."""
-        self._ended = False
+        self._ended = self._asked = False
         if opened:
             self._safely(self._connect)
             self._thread = threading.Thread(target=self._write_on, name="assay-journal", daemon=True)
@@ -120,15 +122,20 @@ class Journal:
 
     def find(self, id: str) -> Entry | None:
         """The request of that id, if it is known here."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._oldest, PATIENCE)
+        self._written()
         return self._on_store(lambda store: store.find(id), None)
 
     def open_requests(self) -> list[Entry]:
         """What was under way, for an engine that begins."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._oldest, PATIENCE)
+        self._written()
         return self._on_store(lambda store: store.open_requests(), [])
+
+    def _written(self) -> None:
+        """Wait until nothing is left to be written, but not for long."""
+        with self._changed:
+            self._asked = True
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._oldest, PATIENCE)
 
     def close(self) -> None:
         """Write what is left, and let go."""
@@ -145,8 +152,9 @@ class Journal:
             if self._store:
                 self._drawn += drawn
                 self._marks += marks
-                self._oldest = self._oldest or time.monotonic()
-                self._changed.notify_all()
+                if not self._oldest:
+                    self._oldest = time.monotonic()
+                    self._changed.notify_all()
             elif self._opened:
                 self._unsaid.update(marks)
 
@@ -187,6 +195,8 @@ class Journal:
         while not (self._ended and not self._oldest):
             with self._changed:
                 self._changed.wait_for(lambda: self._oldest or self._ended, AGAIN)
+                self._changed.wait_for(lambda: self._asked or self._ended, GATHER)
+                self._asked = False
                 drawn, marks, self._drawn, self._marks = self._drawn, self._marks, [], []
             if self._store is None and not self._ended:
                 with self._lock:
