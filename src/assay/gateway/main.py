@@ -10,7 +10,6 @@ import sys
 import time
 from pathlib import Path
 
-import msgspec
 import uvicorn
 
 from assay import metrics
@@ -20,6 +19,7 @@ from assay.gateway.backend import Backend
 from assay.gateway.config import GatewayConfig
 from assay.gateway.door import Door, Keys
 from assay.gateway.protocol import guarded
+from assay.serving.config import told
 from assay.serving.log import Log
 from assay.serving.messages import VERSION, Hello
 
@@ -105,7 +105,7 @@ def _bound(host: str, port: int) -> socket.socket:
 
 def main() -> int:
     """Run the gateway that the command line describes; 1 where it can't begin."""
-    config = msgspec.json.decode(sys.argv[1], type=GatewayConfig)
+    config = told(sys.argv[1], GatewayConfig)
     log = Log(config.name, Path(config.log) if config.log else None)
     log.catch()
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 import msgspec
@@ -46,7 +47,7 @@ def specs(service: Service, folder: Path) -> list[Spec]:
     """The processes, in the order of starting. `folder` is where their sockets, logs and records lie. Raises
     AssayError for a model that can't be served.
     """
-    for name in ("log", "metrics", "children", "alive"):
+    for name in ("log", "metrics", "children", "alive", "config"):
         (folder / name).mkdir(mode=0o700, exist_ok=True)
     environment = child_environment("PROMETHEUS_", {"PROMETHEUS_MULTIPROC_DIR": str(folder / "metrics")})
     kinds = {name: _kind(name, path) for name, path in service.models.items()}
@@ -57,10 +58,19 @@ def specs(service: Service, folder: Path) -> list[Spec]:
     found = []
 
     def spec(name: str, module: str, config: msgspec.Struct, where: str) -> None:
-        text = msgspec.json.encode(config).decode()
-        argv = (sys.executable, "-m", module, text)
+        path, data = folder / "config" / f"{name}.json", msgspec.json.encode(config)
+        path.touch(0o600)
+        path.write_bytes(data)
+        argv = (sys.executable, "-m", module, str(path))
         found.append(
-            Spec(name, argv, str(folder / "alive" / name), where, tuple(sorted(environment.items())))
+            Spec(
+                name,
+                argv,
+                str(folder / "alive" / name),
+                where,
+                sha256(data).hexdigest(),
+                tuple(sorted(environment.items())),
+            )
         )
 
     def files(name: str) -> dict[str, str]:

@@ -15,19 +15,20 @@ import msgspec
 
 class Spec(msgspec.Struct, frozen=True):
     """How to start a process. `alive` is the file that it touches as long as it goes on; `where` tells people
-    how it is reached.
+    how it is reached; `told` is a digest of what it is told.
     """
 
     name: str
     argv: tuple[str, ...]
     alive: str
     where: str = ""
+    told: str = ""
     environment: tuple[tuple[str, str], ...] = ()
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the command: a process of another one isn't this one's, whatever its environment."""
-        return sha256(msgspec.json.encode(self.argv)).hexdigest()
+        """SHA-256 of the command and what it is told: a process of another one isn't this one's."""
+        return sha256(msgspec.json.encode((self.argv, self.told))).hexdigest()
 
 
 class Record(msgspec.Struct, frozen=True):

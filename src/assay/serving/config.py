@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TypeVar
+
 import msgspec
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def told(argument: str, kind: type[T]) -> T:
+    """The configuration on a command line: JSON, or a file of it, which other users can't read as they can a
+    command line.
+    """
+    data = argument.encode() if argument.startswith("{") else Path(argument).read_bytes()
+    return msgspec.json.decode(data, type=kind)
 
 
 class EngineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

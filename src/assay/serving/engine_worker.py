@@ -16,7 +16,7 @@ from assay.llm.embedding_model import EmbeddingModel
 from assay.llm.identity import NUMERICS
 from assay.llm.language_model import LanguageModel
 from assay.load import load
-from assay.serving.config import EngineConfig
+from assay.serving.config import EngineConfig, told
 from assay.serving.journal import Journal, open_journal
 from assay.serving.log import Log
 from assay.serving.messages import VERSION, Hello, ToEngine
@@ -63,7 +63,7 @@ def prepared(config: EngineConfig, log: Log) -> tuple[TextEngine | VectorEngine,
 
 def main() -> int:
     """Run the worker that the command line describes; 1 where it can't begin."""
-    config = msgspec.json.decode(sys.argv[1], type=EngineConfig)
+    config = told(sys.argv[1], EngineConfig)
     log = Log(f"engine-{config.name}", Path(config.log) if config.log else None)
     log.catch()
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -20,7 +20,7 @@ from assay.llm.source import open_source
 from assay.llm.template import ChatTemplate
 from assay.llm.tokenizer import Tokenizer
 from assay.llm.tool_messages import checked_tools
-from assay.serving.config import TokenizerConfig
+from assay.serving.config import TokenizerConfig, told
 from assay.serving.log import Log
 from assay.serving.messages import (
     VERSION,
@@ -108,7 +108,7 @@ class Texts:
 
 def main() -> int:
     """Run the worker that the command line describes; 1 where it can't begin."""
-    config = msgspec.json.decode(sys.argv[1], type=TokenizerConfig)
+    config = told(sys.argv[1], TokenizerConfig)
     log = Log(config.name, Path(config.log) if config.log else None)
     log.catch()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
