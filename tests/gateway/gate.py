@@ -37,12 +37,12 @@ class Gate:
         kinds = {"stub": "text", "second": "text", "vectors": "vectors"}
         given = {
             "name": "gateway", "host": "127.0.0.1", "port": self.port, "alive": str(folder / "alive"),
-            "models": [ModelConfig(name, kind, str(folder / f"{name}.sock"), 7) for name, kind in kinds.items()],
+            "models": [ModelConfig(n, kind, str(folder / f"{n}.sock"), 7) for n, kind in kinds.items()],
             "tokenizers": [str(folder / "t0.sock"), str(folder / "t1.sock")], "heartbeat": 0.1,
             "limits": limits or Limits(), "log": str(folder / "logs" / "gateway.jsonl"),
             "logs": str(folder / "logs"), "routes": str(folder / "routes"), "drain_seconds": 5.0,
         }  # fmt: skip
-        self.config = GatewayConfig(**(given | more))  # type: ignore[arg-type]
+        self.config = GatewayConfig(**(given | more))
         self.workers = {"stub": "engine", "second": "engine", "vectors": "engine", "t0": "tokenizer",
                         "t1": "tokenizer"}  # fmt: skip
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -93,7 +93,7 @@ class Gate:
         finally:
             connection.close()
 
-    def post(self, body: object, path: str = CHAT, headers: dict[str, str] | None = None) -> tuple[int, dict]:  # type: ignore[type-arg]
+    def post(self, body: object, path: str = CHAT, headers: dict[str, str] | None = None) -> tuple[int, dict]:
         """Status, and the body as JSON."""
         status, data, _ = self.ask("POST", path, body, headers)
         return status, json.loads(data) if data else {}

@@ -5,7 +5,7 @@ Options, as `name=value` with commas between them:
 
     each=N      tokens a piece (all at once)      tick=S      seconds between pieces
     refuse=KIND it is refused                     fail=N      it fails after so many tokens
-    silent=1    nothing comes of it               stall=S     the tokeniser takes so long, `stall@NAME` one only
+    silent=1    nothing comes of it               stall=S     the tokeniser takes so long (stall@t0: one only)
     wide=N      each token's text is so often its character
 """
 
@@ -22,6 +22,8 @@ import msgspec
 
 from assay.serving import messages as m
 from assay.serving.server import Peer, Server
+
+About = dict[str, str | int | float | bool]
 
 
 def options(text: str) -> tuple[dict[str, str], str]:
@@ -53,14 +55,8 @@ class Asked:
 class Engine:
     """Stands for an engine. Who listens: by (peer, key), what of which request, and the tokens told."""
 
-    about: dict[str, str | int | float | bool] = {
-        "kind": "text",
-        "context": 4096,
-        "digest": "d",
-        "numerics": 1,
-    }
-
     def __init__(self) -> None:
+        self.about: About = {"kind": "text", "context": 4096, "digest": "d", "numerics": 1}
         self.asked: dict[str, Asked] = {}
         self.heard: dict[tuple[Peer, str], tuple[Asked, list[int], list[int]]] = {}
         self.steps = 0
@@ -145,12 +141,12 @@ class Engine:
 class Tokenizer:
     """Stands for a tokeniser worker."""
 
-    about: dict[str, str | int | float | bool] = {}
-    heard: dict[str, int] = {}
     steps = 0
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.about: About = {}
+        self.heard: dict[str, int] = {}
 
     def handle(self, peer: Peer, message: m.Message) -> None:
         """Answer."""

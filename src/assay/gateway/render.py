@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
+from assay.gateway.calls import Call, Reader
 from assay.gateway.errors import Refusal
 from assay.gateway.schema.answers import (
     AnsweredCall,
@@ -30,7 +29,6 @@ from assay.gateway.schema.answers import (
 from assay.serving.messages import Alternative, Piece
 
 encode = msgspec.json.Encoder().encode
-OPEN, CLOSE = "<tool_call>", "</tool_call>"
 DONE = b"data: [DONE]\n\n"
 
 
@@ -61,13 +59,17 @@ class About(Struct, omit_defaults=True):
 
 @dataclass
 class State:
-    """One answer so far."""
+    """One answer so far, of which the client was `shown` so many tokens; it has `begun` with the first."""
 
     at: int = 0
+    shown: int = 0
     text: str = ""
     reason: str = ""
     logprobs: list[list[Alternative]] = field(default_factory=list)
     begun: bool = False
+    reader: Reader = field(default_factory=Reader)
+    news: list[tuple[int, Call]] = field(default_factory=list)
+    """What the last piece added to calls."""
 
 
 class Renderer:
@@ -82,9 +84,9 @@ class Renderer:
         count = about.n * len(about.prompts)
         self.states = [State() for _ in range(count)]
         self.told = [*told, *[0] * count][:count]
-        if not about.history:
-            for state, at in zip(self.states, self.told, strict=True):
-                state.at = at
+        for state, at in zip(self.states, self.told, strict=True):
+            state.shown, state.at = at, 0 if about.history else at
+            state.begun = at > 0
         self.cached = 0
         head = {
             "id": id, "object": self.kind, "created": about.created, "model": about.model,
@@ -100,19 +102,33 @@ class Renderer:
     def take(self, index: int, piece: Piece) -> bytes:
         """Events for a piece of the answer of that index."""
         state = self.states[index]
-        first, state.begun = not state.begun and not self.told[index], True
         state.at, state.reason = piece.at, piece.reason
         state.text += piece.text
         state.logprobs += piece.logprobs
         self.cached = max(self.cached, piece.cached)
+        if self.about.tools:
+            state.news = state.reader.feed(piece.text)
         if piece.at <= self.told[index]:
             if not piece.reason:
                 return b""
+            state.news = []
             piece = Piece(piece.id, piece.choice, piece.at, [], "", piece.reason)  # the client has the rest
-        return self.events(index, state, piece, first)
+        shown = state.shown
+        found = self.opening(state, piece)
+        state.shown = max(shown, piece.at)
+        found += self.events(index, state, piece)
+        if found:
+            state.begun = True
+        else:
+            state.shown = shown
+        return found
 
-    def events(self, index: int, state: State, piece: Piece, first: bool) -> bytes:
-        """Events for a piece that the client doesn't have."""
+    def opening(self, state: State, piece: Piece) -> bytes:
+        """Events that come before those of a piece: a client that has them doesn't have the piece."""
+        return b""
+
+    def events(self, index: int, state: State, piece: Piece) -> bytes:
+        """Events for a piece that the client doesn't have: one, if streams go on behind any of them."""
         raise NotImplementedError
 
     def body(self) -> bytes:
@@ -132,18 +148,16 @@ class Renderer:
 
     def failure(self, refusal: Refusal) -> bytes:
         """An event for what went wrong amid the stream."""
-        return b"data: " + refusal.encoded() + b"\n\n"
+        return self.number() + b"data: " + refusal.encoded() + b"\n\n"
 
     def progress(self, done: int, total: int) -> bytes:
         """An event that says how much of a prompt is computed."""
-        return self._head + b',"choices":[],"progress":{"done":%d,"total":%d}}\n\n' % (done, total)
+        told = b',"choices":[],"progress":{"done":%d,"total":%d}}\n\n' % (done, total)
+        return self.number() + self._head + told
 
-    def number(self, before: int | None = None) -> bytes:
-        """The id of an event: what is told after it, but for the piece of the answer `before`."""
-        ats = [max(state.at, told) for state, told in zip(self.states, self.told, strict=True)]
-        if before is not None:
-            ats[before] = self.told[before]
-        return f"id: {self.id}:{'.'.join(map(str, ats))}\n".encode()
+    def number(self) -> bytes:
+        """The id of an event: what the client has with it."""
+        return f"id: {self.id}:{'.'.join([str(state.shown) for state in self.states])}\n".encode()
 
     def usage(self) -> Usage:
         """Counts of tokens."""
@@ -156,60 +170,54 @@ class ChatRenderer(Renderer):
 
     kind = "chat.completion.chunk"
 
-    def events(self, index: int, state: State, piece: Piece, first: bool) -> bytes:
-        """A delta for the text, and one for the end."""
-        head = self.number() + self._head + b',"choices":[{"index":%d,"delta":' % index
-        found = b""
-        if first:
-            opening = b'{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]}\n\n'
-            found = self.number(index) + head[head.index(b"data:") :] + opening
-        calls = self._calls(index, state) if state.reason else None
-        if self.about.tools:
-            # What it is to be is known at the end, or when it doesn't begin like a call.
-            text = "" if calls or OPEN.startswith(state.text[: len(OPEN)].strip()) else piece.text
-            if text and state.text != text and OPEN.startswith(state.text[: -len(text)][: len(OPEN)].strip()):
-                text = state.text
-        else:
-            text = piece.text
-        if text or piece.logprobs:
-            logs = b"null"
-            if self.about.logprobs:
-                logs = encode(ChatLogprobs([_chat_logprob(each) for each in piece.logprobs]))
-            delta = b'{"content":' + encode(text) + b'},"logprobs":' + logs + b',"finish_reason":null}]}\n\n'
-            found += head + delta
-        if calls:
-            made = [{"index": n, **msgspec.to_builtins(call)} for n, call in enumerate(calls)]
-            found += (
-                head + b'{"tool_calls":' + encode(made) + b'},"logprobs":null,"finish_reason":null}]}\n\n'
-            )
-        if state.reason:
-            reason = encode("tool_calls" if calls else state.reason)
-            found += head + b'{},"logprobs":null,"finish_reason":' + reason + b"}]}\n\n"
-        return found
+    def events(self, index: int, state: State, piece: Piece) -> bytes:
+        """A delta."""
+        parts = list[bytes]()
+        if self.about.tools and not state.reader.text:
+            made = [self._delta(index, *each) for each in state.news]
+            parts += [b'"tool_calls":' + encode(made)] * bool(made)
+        elif piece.text:
+            parts.append(b'"content":' + encode(piece.text))
+        if not (parts or piece.reason or piece.logprobs):
+            return b""
+        if not state.begun:
+            parts.insert(0, b'"role":"assistant"' if parts else b'"role":"assistant","content":""')
+        logs = reason = b"null"
+        if self.about.logprobs:
+            logs = encode(ChatLogprobs([_chat_logprob(each) for each in piece.logprobs]))
+        if piece.reason:
+            reason = encode(self._reason(state))
+        head = self.number() + self._head + b',"choices":[{"index":%d,"delta":{' % index
+        tail = b'},"logprobs":' + logs + b',"finish_reason":' + reason + b"}]}\n\n"
+        return head + b",".join(parts) + tail
 
     def body(self) -> bytes:
         """All answers at once."""
-        choices = []
+        choices, about = [], self.about
         for index, state in enumerate(self.states):
-            calls = self._calls(index, state)
-            message = AnsweredMessage(None if calls else state.text, tool_calls=calls)
-            logs = (
-                ChatLogprobs([_chat_logprob(each) for each in state.logprobs])
-                if self.about.logprobs
-                else None
-            )
-            choices.append(ChatChoice(index, message, "tool_calls" if calls else state.reason, logs))
-        about = self.about
+            calls = [
+                AnsweredCall(self._call(index, number), CalledFunction(call.name, call.arguments))
+                for number, call in enumerate(state.reader.calls)
+            ]
+            message = AnsweredMessage(None if calls else state.text, tool_calls=calls or None)
+            logs = ChatLogprobs([_chat_logprob(each) for each in state.logprobs]) if about.logprobs else None
+            choices.append(ChatChoice(index, message, self._reason(state), logs))
         return encode(
             ChatCompletion(self.id, about.created, about.model, choices, self.usage(), about.fingerprint)
         )
 
-    def _calls(self, index: int, state: State) -> list[AnsweredCall] | None:
-        found = calls(state.text) if self.about.tools else []
-        return [
-            AnsweredCall(f"call_{self.id[-24:]}{index}{number}", CalledFunction(name, arguments))
-            for number, (name, arguments) in enumerate(found)
-        ] or None
+    def _reason(self, state: State) -> str:
+        return "tool_calls" if state.reader.calls and state.reason == "stop" else state.reason
+
+    def _call(self, index: int, number: int) -> str:
+        return f"call_{self.id[-24:]}{index}{number}"
+
+    def _delta(self, index: int, number: int, call: Call) -> dict[str, object]:
+        """Of a call: its beginning, or more of its arguments."""
+        if not call.name:
+            return {"index": number, "function": {"arguments": call.arguments}}
+        begun = {"name": call.name, "arguments": ""}
+        return {"index": number, "id": self._call(index, number), "type": "function", "function": begun}
 
 
 class CompletionRenderer(Renderer):
@@ -217,7 +225,7 @@ class CompletionRenderer(Renderer):
 
     kind = "text_completion"
 
-    def events(self, index: int, state: State, piece: Piece, first: bool) -> bytes:
+    def events(self, index: int, state: State, piece: Piece) -> bytes:
         """One event, for text and end."""
         if not (piece.text or piece.reason or piece.logprobs):
             return b""
@@ -238,18 +246,6 @@ class CompletionRenderer(Renderer):
         return encode(
             Completion(self.id, about.created, about.model, choices, self.usage(), about.fingerprint)
         )
-
-
-def calls(text: str) -> list[tuple[str, str]]:
-    """The calls that an answer is, as (name, arguments in JSON); none where it is another text."""
-    found = []
-    text = text.strip()
-    parts = text.split(OPEN)[1:] if text.startswith(OPEN) else [text]
-    for part in parts:
-        with suppress(ValueError, KeyError, TypeError):
-            call = json.loads(part.partition(CLOSE)[0])
-            found.append((str(call["name"]), json.dumps(call["arguments"], ensure_ascii=False)))
-    return found
 
 
 def _chat_logprob(told: list[Alternative]) -> TokenLogprob:

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.gateway.errors import Refusal
-from assay.gateway.render import OPEN, Renderer, State, calls, encode
+from assay.gateway.render import Renderer, State, encode
 from assay.gateway.schema.chat import Message
 from assay.serving.messages import Piece
 
@@ -38,6 +38,8 @@ class ResponseRenderer(Renderer):
     """One answer."""
 
     kind = "response"
+    after = -1
+    """The client has the events up to this number."""
 
     @property
     def echo(self) -> Echo:
@@ -48,31 +50,28 @@ class ResponseRenderer(Renderer):
         """The first events, for a client that has none."""
         if self.told[0]:
             return b""
-        return self._event("response.created", 0, response=self.response(RUNNING)) + self._event(
-            "response.in_progress", 1, response=self.response(RUNNING)
+        nothing = self.response(RUNNING) | {"output": [], "usage": None}  # whatever has come meanwhile
+        return self._event("response.created", 0, response=nothing) + self._event(
+            "response.in_progress", 1, response=nothing
         )
 
-    def events(self, index: int, state: State, piece: Piece, first: bool) -> bytes:
+    def opening(self, state: State, piece: Piece) -> bytes:
+        """The message, and its text, begin."""
+        if state.begun or self._whole(state) or not (piece.text or piece.reason):
+            return b""
+        item = {"id": self._item, "type": "message", "role": "assistant", "status": RUNNING, "content": []}
+        place = {"item_id": self._item, "output_index": 0, "content_index": 0}
+        return self._event("response.output_item.added", 2, output_index=0, item=item) + self._event(
+            "response.content_part.added", 3, part=_part(""), **place
+        )
+
+    def events(self, index: int, state: State, piece: Piece) -> bytes:
         """A delta; at the end all that closes the items."""
         found = b""
-        if self.about.tools and (state.reason or OPEN.startswith(state.text[: len(OPEN)].strip())):
-            return self._closing(state) if state.reason else b""
-        item = self._item
-        if first:
-            opened = {
-                "id": item,
-                "type": "message",
-                "role": "assistant",
-                "status": RUNNING,
-                "content": [],
-            }
-            found += self._event("response.output_item.added", 2, output_index=0, item=opened)
-            place = {"item_id": item, "output_index": 0, "content_index": 0}
-            found += self._event("response.content_part.added", 3, part=_part(""), **place)
-        if piece.text:
-            found += self._event(
-                "response.output_text.delta", FIRST + state.at, item_id=item, output_index=0, content_index=0,
-                delta=state.text if self.about.tools and first else piece.text, logprobs=[],
+        if piece.text and not self._whole(state):
+            found = self._event(
+                "response.output_text.delta", FIRST + state.at, item_id=self._item, output_index=0,
+                content_index=0, delta=piece.text, logprobs=[],
             )  # fmt: skip
         return found + (self._closing(state) if state.reason else b"")
 
@@ -118,13 +117,21 @@ class ResponseRenderer(Renderer):
             "usage": counts if state.reason else None,
         }
 
+    def call(self, number: int) -> str:
+        """The id of a call."""
+        return f"call_{self.id[-24:]}0{number}"
+
+    def _whole(self, state: State) -> bool:
+        """Whether the answer is calls: they are told when they are whole."""
+        return self.about.tools and not state.reader.text and bool(state.text)
+
     @property
     def _item(self) -> str:
         return f"msg_{self.id[-32:]}"
 
     def _output(self, status: str) -> list[dict[str, object]]:
         state = self.states[0]
-        made = calls(state.text) if self.about.tools and state.reason else []
+        made = state.reader.calls if state.reason else []
         if not made:
             ended = "completed" if status == "completed" else "incomplete" if state.reason else RUNNING
             item = {"id": self._item, "type": "message", "role": "assistant", "status": ended}
@@ -134,11 +141,11 @@ class ResponseRenderer(Renderer):
                 "id": f"fc_{self.id[-32:]}{number}",
                 "type": "function_call",
                 "status": "completed",
-                "call_id": f"call_{self.id[-24:]}0{number}",
-                "name": name,
-                "arguments": arguments,
+                "call_id": self.call(number),
+                "name": call.name,
+                "arguments": call.arguments,
             }
-            for number, (name, arguments) in enumerate(made)
+            for number, call in enumerate(made)
         ]
 
     def _closing(self, state: State) -> bytes:
@@ -155,15 +162,18 @@ class ResponseRenderer(Renderer):
             else:
                 opened = item | {"status": RUNNING, "arguments": ""}
                 found += self._event("response.output_item.added", number, output_index=index, item=opened)
-                called = {"arguments": item["arguments"], "name": item["name"]}
-                found += self._event("response.function_call_arguments.done", number + 1, **place, **called)
-            found += self._event("response.output_item.done", number + 2, output_index=index, item=item)
-            number += 3
+                kind, called = "response.function_call_arguments", {"arguments": item["arguments"]}
+                found += self._event(f"{kind}.delta", number + 1, **place, delta=item["arguments"])
+                found += self._event(f"{kind}.done", number + 2, **place, **called, name=item["name"])
+            found += self._event("response.output_item.done", number + 3, output_index=index, item=item)
+            number += 4
         status = response["status"]
         kind = "incomplete" if status == "incomplete" else "completed"
         return found + self._event(f"response.{kind}", number, response=response)
 
     def _event(self, kind: str, number: int, **fields: object) -> bytes:
+        if number <= self.after:
+            return b""
         data = encode({"type": kind, "sequence_number": number, **fields})
         return self.number() + f"event: {kind}\n".encode() + b"data: " + data + b"\n\n"
 

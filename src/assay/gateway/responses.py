@@ -16,7 +16,16 @@ from assay.gateway.render import About
 from assay.gateway.response_render import FIRST, Echo, ResponseRenderer
 from assay.gateway.resume import found, resumed
 from assay.gateway.schema.body import refused
-from assay.gateway.schema.chat import AsObject, AsSchema, ChatRequest, Message, Schema, plain
+from assay.gateway.schema.chat import (
+    AsObject,
+    AsSchema,
+    Called,
+    ChatRequest,
+    Message,
+    Schema,
+    ToolCall,
+    plain,
+)
 from assay.gateway.schema.responses import (
     EasyMessage,
     Item,
@@ -93,11 +102,13 @@ class ResponseRoutes:
         if request.query_params.get("stream") not in (None, "false", "true"):
             raise Refusal(400, "stream: true or false", param="stream")
         if request.query_params.get("stream") == "true":
-            after = request.query_params.get("starting_after", "0")
-            if not (after.isascii() and after.isdigit() and len(after) < 10):
+            after = request.query_params.get("starting_after", "")
+            if after and not (after.isascii() and after.isdigit() and len(after) < 10):
                 raise Refusal(400, "starting_after: a whole number", param="starting_after")
-            told = [max(0, int(after) - FIRST)]
+            told = [max(0, int(after or 0) - FIRST)]
             answering = await resumed(self.door, id, told, time.monotonic())
+            if after and isinstance(answering.renderer, ResponseRenderer):
+                answering.renderer.after = int(after)
             return EventStream(answering, b"", self.door.config.heartbeat)
         return _json((await self._known(id)).response())
 
@@ -117,7 +128,12 @@ class ResponseRoutes:
         state = known.states[0]
         if not state.reason:
             raise Refusal(400, "previous_response_id: not at its end yet", param="previous_response_id")
-        return [*known.echo.messages, Message(role="assistant", content=state.text)]
+        calls = [
+            ToolCall(id=known.call(number), function=Called(name=call.name, arguments=call.arguments))
+            for number, call in enumerate(state.reader.calls)
+        ]
+        said = Message(role="assistant", content=None if calls else state.text, tool_calls=calls or None)
+        return [*known.echo.messages, said]
 
     async def _known(self, id: str) -> ResponseRenderer:
         """A response as far as it is. Raises Refusal."""

@@ -98,7 +98,7 @@ class EventStream(Response):
             while True:
                 if renderer.done:
                     data += renderer.ending()
-                if data:
+                if data or renderer.done:
                     await send({"type": "http.response.body", "body": data, "more_body": not renderer.done})
                 if renderer.done:
                     break

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import msgspec
 
+from assay.gateway.calls import grammar
 from assay.gateway.errors import Refusal
-from assay.gateway.render import CLOSE, OPEN
-from assay.gateway.schema.chat import AsText, ChatRequest, Choice, Tool
+from assay.gateway.schema.chat import AsText, ChatRequest, Choice
 
 
 def asked(body: ChatRequest) -> bool:
@@ -38,21 +36,5 @@ def constraint(body: ChatRequest) -> dict[str, object]:
             text = f"tool_choice.function.name: no such tool; there are {', '.join(names)}"
             raise Refusal(400, text, param="tool_choice.function.name")
         given = [tool for tool in given if tool.function.name == choice.function.name]
-    schema = json.dumps({"anyOf": [_call(tool) for tool in given]})
-    several = "" if body.parallel_tool_calls is False else '("\\n" call)*'
-    calls = f'calls: call {several}\ncall: "{OPEN}\\n" object "\\n{CLOSE}"\nobject: %json {schema}\n'
-    if choice in (None, "auto"):
-        return {"grammar": f"start: calls | text\ntext: /([^<](.|\\n)*)?/\n{calls}"}
-    return {"grammar": f"start: calls\n{calls}"}
-
-
-def _call(tool: Tool) -> dict[str, object]:
-    return {
-        "type": "object",
-        "properties": {
-            "name": {"const": tool.function.name},
-            "arguments": tool.function.parameters or {"type": "object"},
-        },
-        "required": ["name", "arguments"],
-        "additionalProperties": False,
-    }
+    told = [(tool.function.name, tool.function.parameters) for tool in given]
+    return {"grammar": grammar(told, choice in (None, "auto"), body.parallel_tool_calls is not False)}
