@@ -135,9 +135,9 @@ def measure(seconds: float, clients: int) -> dict[str, object]:
         )  # fmt: skip
         command = [sys.executable, "-m", "benchmarks.gateway", "--stub", name]
         worker = subprocess.Popen(command)
-        gateway = subprocess.Popen(
-            [sys.executable, "-m", "assay.gateway.main", msgspec.json.encode(config).decode()]
-        )
+        told = Path(name) / "gateway.json"
+        told.write_bytes(msgspec.json.encode(config))
+        gateway = subprocess.Popen([sys.executable, "-m", "assay.gateway.main", str(told)])
         os.sched_setaffinity(gateway.pid, {processors[0]})
         for pid in (worker.pid, 0):
             os.sched_setaffinity(pid, set(processors[1:]) or {processors[0]})

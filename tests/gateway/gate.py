@@ -50,7 +50,8 @@ class Gate:
     def start(self, name: str) -> None:
         """One of the processes: the gateway, or a worker."""
         if name == "gateway":
-            command = ["-m", "assay.gateway.main", msgspec.json.encode(self.config).decode()]
+            (self.folder / "gateway.json").write_bytes(msgspec.json.encode(self.config))
+            command = ["-m", "assay.gateway.main", str(self.folder / "gateway.json")]
         else:
             command = ["-m", "gateway.stub", self.workers[name], str(self.folder / f"{name}.sock")]
         with (self.folder / f"{name}.err").open("ab") as err:

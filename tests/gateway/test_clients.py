@@ -147,15 +147,12 @@ def test_tools_are_called_and_their_answers_read(client: openai.OpenAI) -> None:
         call = got.choices[0].message.tool_calls[0]
         assert got.choices[0].finish_reason == "tool_calls" and call.function.name == "get_weather"
         assert "city" in json.loads(call.function.arguments)
-        streamed = [
-            choice.delta.tool_calls[0].function
-            for chunk in client.chat.completions.create(**asked, max_tokens=80, stream=True)
-            for choice in chunk.choices
-            if choice.delta.tool_calls
-        ]
-        assert [(each.name, each.arguments) for each in streamed] == [
+        with client.chat.completions.stream(**asked, max_tokens=80) as stream:
+            streamed = stream.get_final_completion().choices[0]
+        assert streamed.finish_reason == "tool_calls"
+        assert [(each.function.name, each.function.arguments) for each in streamed.message.tool_calls] == [
             (each.function.name, each.function.arguments) for each in got.choices[0].message.tool_calls
-        ][:1]
+        ]
     answer = {"role": "tool", "tool_call_id": call.id, "content": "sunny"}
     said += [got.choices[0].message.model_dump(exclude_none=True), answer]
     got = client.chat.completions.create(

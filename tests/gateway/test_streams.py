@@ -33,12 +33,22 @@ def test_a_stream_goes_on_after_each_of_its_events(service: Service, more: dict[
 def test_tool_calls_go_on(service: Service) -> None:
     tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
     asked = body(tools=[tool], tool_choice="required", max_tokens=60, temperature=0, stream=True)
+
+    def arguments(events: list[str]) -> str:
+        data = [
+            json.loads(line[6:]) for event in events for line in event.splitlines() if '"tool_calls"' in line
+        ]
+        calls = [each["choices"][0]["delta"]["tool_calls"] for each in data]
+        return "".join(call["function"]["arguments"] for each in calls for call in each)
+
     events = service.post(CHAT, asked)[1].decode().split("\n\n")
-    first = next(event for event in events if event.startswith("id: "))
-    last = first.splitlines()[0].removeprefix("id: ")
-    _, again = service.get(f"/v1/streams/{last.split(':')[0]}", {"Last-Event-ID": last})
-    wanted = [each for each in events if "tool_calls" in each]
-    assert wanted and [each for each in again.decode().split("\n\n") if "tool_calls" in each] == wanted
+    for number, event in enumerate(events):
+        if event.startswith("id: "):
+            last = event.splitlines()[0].removeprefix("id: ")
+            _, again = service.get(f"/v1/streams/{last.split(':')[0]}", {"Last-Event-ID": last})
+            rest = again.decode().split("\n\n")
+            assert arguments(events[: number + 1] + rest) == arguments(events), number
+    assert arguments(events)
 
 
 def test_comments_keep_a_slow_stream_alive(service: Service) -> None:
