@@ -100,9 +100,11 @@ class Routes:
         box = Mailbox()
         call = engine.ask(Embed(new_id("embd-"), texts), box)
         vectors = None
-        while vectors is None:
-            vectors = next((event for _, event in await box.next() if isinstance(event, Vectors)), None)
-        call.close()
+        try:
+            while vectors is None:
+                vectors = next((event for _, event in await box.next() if isinstance(event, Vectors)), None)
+        finally:
+            call.close()
         data = await asyncio.to_thread(_embeddings, vectors, body)
         return Response(data, media_type="application/json")
 

@@ -65,7 +65,7 @@ class Mailbox:
     def put(self, call: Call, event: Event) -> None:
         """Something came."""
         self.events.append((call, event))
-        if len(self.events) > MOST_UNREAD:
+        if len(self.events) == MOST_UNREAD:
             metrics.SHED.labels("slow").inc()
             self.on_slow()
         self._wake()
@@ -149,7 +149,7 @@ class Engine:
         self._moved = self._heard = 0.0
         self._calls: dict[str, Call] = {}
         self._asked = 0
-        self._lost = 0.0
+        self._lost = time.monotonic()
         decoder = msgspec.msgpack.Decoder(FromEngine)
         self.link = Link[FromEngine](config.socket, hello, decoder, self._receive, self._changed, log)
 
@@ -162,11 +162,14 @@ class Engine:
         return not (beat.running or beat.waiting) or now - self._moved < 5.0
 
     def ask(self, question: Submit | Attach | Embed, box: Mailbox) -> Call:
-        """Send a request; it is sent again whenever the engine is new."""
+        """Send a request; it is sent again whenever the engine is new. Raises Refusal where it doesn't
+        read what it is sent.
+        """
         self._asked += 1
         call = Call(self, replace(question, key=f"{self._asked}"), box)
+        if not self.link.send(call.question) and self.link.peer:
+            raise Refusal(503, "the engine is behind", code="full", retry=2.0)
         self._calls[call.key] = call
-        self.link.send(call.question)
         return call
 
     def forget(self, call: Call) -> None:
@@ -175,7 +178,7 @@ class Engine:
 
     def expire(self) -> None:
         """Give requests up that have waited too long for an engine that is gone."""
-        if self.link.peer is None and self._lost and time.monotonic() - self._lost > GONE:
+        if self.link.peer is None and time.monotonic() - self._lost > GONE:
             for call in list(self._calls.values()):
                 call.put(Failed(call.key, "gone", "the engine is gone", hint="ask again", retry=5.0))
 
@@ -207,14 +210,25 @@ class Engine:
             call.put(event)
 
 
+class Pending:
+    """A question, the number of the worker that has it, and whether it was moved because that one stalled."""
+
+    def __init__(self, question: Question) -> None:
+        self.question, self.began = question, time.monotonic()
+        self.answer: asyncio.Future[Tokens | Text] = asyncio.get_running_loop().create_future()
+        self.worker: int | None = None
+        self.moved = False
+        self.timer: asyncio.TimerHandle | None = None
+
+
 class Tokenizers:
-    """Two tokeniser workers: one is asked, the other takes over where that one is gone or stalls."""
+    """Tokeniser workers: one is asked, another takes over where that one is gone or stalls."""
 
     def __init__(self, sockets: Sequence[str], hello: Hello, log: Log) -> None:
         decoder = msgspec.msgpack.Decoder(FromTokenizer)
         self._active = 0
         self._numbers = 0
-        self._pending: dict[str, tuple[Question, asyncio.Future[Tokens | Text]]] = {}
+        self._pending: dict[str, Pending] = {}
         self._links = [
             Link[FromTokenizer](path, hello, decoder, self._receive, partial(self._changed, n), log)
             for n, path in enumerate(sockets)
@@ -227,57 +241,80 @@ class Tokenizers:
 
     async def ask(self, question: Question) -> Tokens | Text:
         """The answer. Raises Refusal."""
-        loop, began = asyncio.get_running_loop(), time.monotonic()
         self._numbers += 1
-        question = replace(question, id=str(self._numbers))
-        future: asyncio.Future[Tokens | Text] = loop.create_future()
-        self._pending[question.id] = question, future
+        pending = Pending(replace(question, id=str(self._numbers)))
+        self._pending[pending.question.id] = pending
+        self._put(pending, self._active)
+        self._arm(pending)
         try:
-            self._send(self._active, question)
-            done, _ = await asyncio.wait([future], timeout=STALLED)
-            if not done:
-                self._take_over(question)
-            async with asyncio.timeout(SLOWEST):
-                return await future
-        except TimeoutError:
-            raise Refusal(
-                503, "the text takes too long to be read", code="tokenizer_timeout", retry=1.0
-            ) from None
+            return await pending.answer
         finally:
-            del self._pending[question.id]
-            metrics.TOKENIZER.observe(time.monotonic() - began)
+            del self._pending[pending.question.id]
+            if pending.timer:
+                pending.timer.cancel()
+            metrics.TOKENIZER.observe(time.monotonic() - pending.began)
 
     async def close(self) -> None:
         """Let go."""
         for link in self._links:
             await link.close()
 
-    def _send(self, number: int, question: Question) -> bool:
-        count = len(self._links)
-        return any(self._links[(number + step) % count].send(question) for step in range(count))
+    def _arm(self, pending: Pending) -> None:
+        pending.timer = asyncio.get_running_loop().call_later(STALLED, self._stalled, pending)
 
-    def _take_over(self, question: Question) -> None:
-        other = (self._active + 1) % len(self._links)
+    def _stalled(self, pending: Pending) -> None:
+        """What waits behind another question moves to the next worker at once; that other one, over which the
+        worker may be stalled, follows when they are well ahead of it.
+        """
+        waited = time.monotonic() - pending.began
+        if pending.answer.done():
+            return
+        if waited > SLOWEST:
+            text = "the text takes too long to be read"
+            pending.answer.set_exception(Refusal(503, text, code="tokenizer_timeout", retry=1.0))
+            return
+        if not pending.moved and pending.worker is not None:
+            first = next(each for each in self._pending.values() if each.worker == pending.worker)
+            if first is not pending or waited > 1.9 * STALLED:
+                pending.moved = True
+                self._move(pending, pending.worker)
+        self._arm(pending)
+
+    def _move(self, pending: Pending, gone: int) -> None:
+        """Another worker than `gone` is asked, if there is one."""
+        other = (gone + 1) % len(self._links)
         if self._links[other].peer:
+            self._switch(gone, other)
+            self._put(pending, other)
+
+    def _switch(self, gone: int, other: int) -> None:
+        if self._active == gone:
             metrics.TAKEOVERS.inc()
             self._active = other
-            self._links[other].send(question)
+
+    def _put(self, pending: Pending, first: int) -> None:
+        """Ask the worker of this number, or the next one that is there; later, where none is."""
+        count = len(self._links)
+        order = ((first + step) % count for step in range(count))
+        pending.worker = next((n for n in order if self._links[n].send(pending.question)), None)
 
     def _changed(self, number: int, hello: Hello | None) -> None:
-        """A worker came or went: what is pending is asked again, of one that is there."""
-        if self._links[self._active].peer is None:
-            self._active = (self._active + 1) % len(self._links)
-            metrics.TAKEOVERS.inc()
-        for question, _ in self._pending.values():
-            self._send(self._active, question)
+        """A worker came or went: what nobody has is asked, of one that is there."""
+        if hello is None:
+            self._switch(number, (number + 1) % len(self._links))
+        elif self._links[self._active].peer is None:
+            self._active = number
+        for pending in self._pending.values():
+            if pending.worker is None or (hello is None and pending.worker == number):
+                self._put(pending, self._active)
 
     def _receive(self, message: FromTokenizer) -> None:
-        id = getattr(message, "id", "")
-        if id in self._pending and not self._pending[id][1].done():
+        pending = self._pending.get(getattr(message, "id", ""))
+        if pending and not pending.answer.done():
             if isinstance(message, Failed):
-                self._pending[id][1].set_exception(Refusal.failed(message))
+                pending.answer.set_exception(Refusal.failed(message))
             elif isinstance(message, Tokens | Text):
-                self._pending[id][1].set_result(message)
+                pending.answer.set_result(message)
 
 
 class Backend:

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from assay.gateway import tools
-from assay.gateway.backend import Mailbox, cancel
+from assay.gateway.backend import GONE, Mailbox, cancel
 from assay.gateway.door import Door, parsed
 from assay.gateway.errors import Refusal
 from assay.gateway.render import About
@@ -89,7 +89,7 @@ class ResponseRoutes:
             return await self.text.streamed(answering)
         if body.background:
             try:
-                await answering.started()
+                await answering.started(GONE + 1)  # it is lost if no engine has it
             finally:
                 for call in answering.calls:
                     call.leave()
@@ -140,18 +140,20 @@ class ResponseRoutes:
         box = Mailbox()
         engines = [engine for engine in self.backend.engines.values() if engine.config.kind == "text"]
         call, known = await found(engines, Attach(id, [], follow=False), box)
-        about = msgspec.msgpack.decode(known.request.meta, type=About)
-        renderer = ResponseRenderer(id, about)
-        if about.kind != "response" or not renderer.echo.store:
-            raise Refusal(404, f"no response {id}", param="id", code="unknown")
-        answering = Answering(box, [call], renderer, time.monotonic())
-        events, told = box.events, False
-        box.events = []
-        while not told:
-            answering.take(events)
-            told = any(isinstance(event, Started) for _, event in events)
-            events = [] if told else await box.next()
-        call.close()
+        try:
+            about = msgspec.msgpack.decode(known.request.meta, type=About)
+            renderer = ResponseRenderer(id, about)
+            if about.kind != "response" or not renderer.echo.store:
+                raise Refusal(404, f"no response {id}", param="id", code="unknown")
+            answering = Answering(box, [call], renderer, time.monotonic())
+            events, told = box.events, False
+            box.events = []
+            while not told:
+                answering.take(events)
+                told = any(isinstance(event, Started) for _, event in events)
+                events = [] if told else await box.next()
+        finally:
+            call.close()
         return renderer
 
 

@@ -31,7 +31,7 @@ async def found(engines: list[Engine], question: Attach, box: Mailbox) -> tuple[
     """The request, attached to, and whose it is. Raises Refusal."""
     id = question.id
     last = Refusal(404, f"no stream {id}", param="id", code="unknown")
-    for engine in engines:
+    for engine in sorted(engines, key=lambda each: each.link.peer is None):
         call = engine.ask(question, box)
         try:
             events, known = list[tuple[Call, Event]](), None
@@ -40,10 +40,12 @@ async def found(engines: list[Engine], question: Attach, box: Mailbox) -> tuple[
                 known = next((each for _, each in events if isinstance(each, Known)), None)
             box.events = [each for each in events if each[1] is not known] + box.events
             return call, known
-        except Refusal as refusal:
-            call.close()
-            if refusal.status != 404:
-                last = refusal
+        except BaseException as error:
+            call.leave()
+            if not isinstance(error, Refusal):
+                raise
+            if error.status != 404:
+                last = error
     raise last
 
 
@@ -54,11 +56,16 @@ async def resumed(door: Door, id: str, told: list[int], arrived: float) -> Answe
     first, known = await found(engines, Attach(id, [], follow=False), Mailbox())
     first.close()
     about = msgspec.msgpack.decode(known.request.meta, type=About)
-    calls, n = [], about.n
-    for number in range(len(about.prompts)):
-        each, mine = id + (f"-{number}" if number else ""), told[number * n : (number + 1) * n]
-        question = Attach(each, [], mark=mine) if about.history else Attach(each, mine)
-        calls.append((await found([first.engine], question, box))[0])
+    calls, n = list[Call](), about.n
+    try:
+        for number in range(len(about.prompts)):
+            each, mine = id + (f"-{number}" if number else ""), told[number * n : (number + 1) * n]
+            question = Attach(each, [], mark=mine) if about.history else Attach(each, mine)
+            calls.append((await found([first.engine], question, box))[0])
+    except BaseException:
+        for call in calls:
+            call.leave()
+        raise
     metrics.RESUMED.inc()
     return Answering(box, calls, RENDERERS[about.kind](id, about, told), arrived)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
@@ -28,10 +28,18 @@ _HEADERS = [
 class Answering:
     """The calls of one request, and what is made of their pieces."""
 
-    def __init__(self, box: Mailbox, calls: Sequence[Call], renderer: Renderer, arrived: float) -> None:
-        self.box, self.calls, self.renderer, self.arrived = box, calls, renderer, arrived
-        self._numbers = {id(call): number * renderer.about.n for number, call in enumerate(calls)}
+    def __init__(self, box: Mailbox, calls: Iterable[Call], renderer: Renderer, arrived: float) -> None:
+        self.box, self.renderer, self.arrived = box, renderer, arrived
+        self.calls: list[Call] = []
+        self._numbers: dict[int, int] = {}
         self._spoke = False
+        for call in calls:
+            self.add(call)
+
+    def add(self, call: Call) -> None:
+        """One more: of the next prompt."""
+        self._numbers[id(call)] = len(self.calls) * self.renderer.about.n
+        self.calls.append(call)
 
     def take(self, events: list[tuple[Call, Event]]) -> bytes:
         """Events of the protocol for what came."""
@@ -46,9 +54,9 @@ class Answering:
                 found += self.renderer.progress(event.done, event.total)
         return found
 
-    async def started(self) -> bytes:
-        """Wait until the engine has taken the request. Raises Refusal, or Gone."""
-        found, end = b"", time.monotonic() + PATIENCE
+    async def started(self, patience: float = PATIENCE) -> bytes:
+        """Wait until the engine has taken the request, or some seconds. Raises Refusal, or Gone."""
+        found, end = b"", time.monotonic() + patience
         while (left := end - time.monotonic()) > 0:
             events = await self.box.next(left)
             found += self.take(events)

@@ -157,9 +157,10 @@ class TextRoutes:
         box = Mailbox()
         seed = asked.seed if asked.seed is not None else secrets.randbelow(SEEDS)
         meta = msgspec.msgpack.encode(renderer.about)
-        calls = [
-            engine.ask(
-                Submit(
+        answering = Answering(box, [], renderer, arrived)
+        try:
+            for number, prompt in enumerate(prompts):
+                submit = Submit(
                     renderer.id + (f"-{number}" if number else ""),
                     prompt,
                     replace(asked, seed=seed),
@@ -169,12 +170,12 @@ class TextRoutes:
                     progress=renderer.about.progress,
                     logprobs=renderer.about.logprobs,
                     meta=meta,
-                ),
-                box,
-            )
-            for number, prompt in enumerate(prompts)
-        ]
-        return Answering(box, calls, renderer, arrived)
+                )
+                answering.add(engine.ask(submit, box))
+        except Refusal:
+            answering.end()
+            raise
+        return answering
 
     async def streamed(self, answering: Answering) -> Response:
         """Events. Raises Refusal where the engine refuses at once."""
