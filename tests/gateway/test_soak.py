@@ -22,8 +22,8 @@ from serving.service import Service, serving
 SECONDS, CLIENTS = 70.0, 8
 LATE, GROWTH = 16e6, 3e6
 """Bytes by which a process may grow in the second half: plans for sizes of steps that come late, some 100 kB
-each, of which there are a hundred or so; and beyond ten minutes, where all have come, the noise of allocators in
-a minute. A leak of one request's tokens and texts, some 20 kB, would be five times that.
+each, of which there are a hundred or so; and beyond ten minutes, where all have come, the noise of allocators
+in a minute. A leak of one request's tokens and texts, some 20 kB, would be five times that.
 """
 
 
