@@ -45,6 +45,18 @@ def test_it_opens_and_tries_one_request_after_a_pause(clock: Clock) -> None:
     assert made.admits() and made.admits()
 
 
+def test_a_try_that_is_never_answered_is_not_the_last(clock: Clock) -> None:
+    made = Breaker()
+    for _ in range(FEWEST):
+        made.note(True)
+    for _ in range(3):
+        assert not made.admits()
+        clock.now += PAUSE
+        assert made.admits()
+    made.note(False)
+    assert made.admits() and made.admits()
+
+
 def test_old_failures_are_forgotten(clock: Clock) -> None:
     made = Breaker()
     for _ in range(FEWEST - 1):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hmac
 
 import msgspec
 import numpy as np
@@ -61,8 +62,8 @@ class Routes:
 
     async def metrics(self, request: Request) -> Response:
         """Prometheus's text format."""
-        key = self.door.config.metrics_key
-        if key and request.headers.get("authorization") != f"Bearer {key}":
+        key, given = self.door.config.metrics_key, request.headers.get("authorization", "")
+        if key and not hmac.compare_digest(given.encode(), f"Bearer {key}".encode()):
             raise Refusal(401, "a key is wanted for metrics", code="invalid_api_key")
         data = await asyncio.to_thread(metrics.exposition, self.door.config.metrics)
         return Response(data, media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -23,12 +23,13 @@ class Breaker:
         self._trying = False
 
     def admits(self) -> bool:
-        """Whether a request may come in."""
+        """Whether a request may come in; while it is open, one to try after each pause."""
         if self._opened is None:
             return True
-        if self._trying or time.monotonic() - self._opened < PAUSE:
+        now = time.monotonic()
+        if now - self._opened < PAUSE:
             return False
-        self._trying = True
+        self._opened, self._trying = now, True  # its answer may never come: others are let in later
         return True
 
     def note(self, failed: bool) -> None:
